@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 COMMANDS = {
+    "case": "harness.applications.case.command",
     "profile": "harness.applications.profile.command",
     "trace": "harness.applications.trace.command",
     "wcet": "harness.applications.wcet.command",
@@ -17,12 +18,14 @@ COMMANDS = {
 }
 """The module of each command of an application, by the words of the command."""
 DOCUMENTS = {
+    "case": "harness.applications.case.entries:CaseDocument",
     "profile": "harness.applications.profile.document:ProfileDocument",
     "traceability": "harness.applications.trace.document:TraceabilityDocument",
     "wcet": "harness.applications.wcet.document:WcetDocument",
 }
 """The class of each document of an application, by the name of its schema."""
 EVIDENCE = {
+    "case.json": "harness.applications.case.evidence:KIND",
     "decide.json": "harness.applications.decide.evidence:KIND",
     "wcet.json": "harness.applications.wcet.evidence:KIND",
 }
@@ -31,6 +34,11 @@ PARTS = {"profile.json": "harness.applications.profile.evidence:check"}
 """Each check of a document that an application adds to the folder of a measurement, by the name of the document."""
 REQUESTS = {"request.decide.json": "decide.json"}
 """The document of an unfinished folder, by the name of the request in it."""
+
+
+def command(words: str) -> Any:
+    """Import the click command of an application."""
+    return import_module(COMMANDS[words]).command
 
 
 def document(name: str) -> Any:

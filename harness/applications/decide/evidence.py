@@ -11,13 +11,14 @@ from harness.core.errors import RequestError
 from harness.runs.decision import check, check_bounds, job
 from harness.runs.verification.claims import Claim, ClaimState, Progress
 from harness.runs.verification.folder import Evidence
-from harness.runs.verification.folders import Kind, findings
+from harness.runs.verification.folders import PageKind, findings
 from harness.runs.verification.verify import Wanted
 
 
-class DecisionEvidence(Kind):
+class DecisionEvidence(PageKind):
     """The folder of `harness decide`, of either method."""
 
+    document = job.DOCUMENT
     predicate = ("urn:harness:decision:v1", ("model", "property", "verdict", "counts", "harness"))
 
     def written(self, evidence: Evidence, _names: set[str]) -> set[str]:

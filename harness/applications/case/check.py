@@ -9,12 +9,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from harness.boards.workspace import Workspace
-from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError, RequestError
-from harness.core.file_digest import file_sha256
-from harness.runs.cases import argument, build, gsn
-from harness.runs.cases.build import Render
-from harness.runs.cases.entries import (
+from harness.applications.case import argument, build, gsn
+from harness.applications.case.build import Render
+from harness.applications.case.entries import (
     DOCUMENT,
     FAILED,
     PAGE,
@@ -27,8 +24,11 @@ from harness.runs.cases.entries import (
     LeafEntry,
     content_sha256,
 )
-from harness.runs.cases.evidence import CERTIFICATE, DOCUMENTS, FILE, Leaf, contradictions, read
-from harness.runs.cases.subject import Subject, changed_sources
+from harness.applications.case.leaves import CERTIFICATE, DOCUMENTS, FILE, Leaf, contradictions, read
+from harness.applications.case.subject import Subject, changed_sources
+from harness.boards.workspace import Workspace
+from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError, RequestError
+from harness.core.file_digest import file_sha256
 from harness.runs.decision import certificate
 from harness.runs.folder import envelope_of
 from harness.runs.verification import Claim, ClaimState, Wanted, folders
@@ -314,6 +314,8 @@ class Verification:
         evidence = folders.read(leaf.path)
         if evidence is None:
             raise RequestError(f"{leaf.path}: the run is not finished")
+        if evidence.name not in DOCUMENTS:
+            raise RequestError(f"{leaf.path}: it has {evidence.name}, which is no evidence of a leaf")
         return tuple(folders.claims(evidence, replace(self.wanted, key=None), self.progress))
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import ToolError
-from harness.report import case
-from harness.runs.cases.entries import (
+from harness.applications.case import page as case
+from harness.applications.case.entries import (
     CaseDocument,
     ElementEntry,
     LeafEntry,
@@ -24,6 +23,7 @@ from harness.runs.cases.entries import (
     TemplateEntry,
     VersionEntry,
 )
+from harness.core.errors import ToolError
 
 pytestmark = pytest.mark.skipif(shutil.which("dot") is None, reason="there is no Graphviz: apt-get install graphviz")
 HOSTILE = '<script>alert("1")</script> & \\n'

@@ -18,18 +18,18 @@ import pytest
 import yaml
 
 from harness import report
+from harness.applications.case import gsn
+from harness.applications.case.build import canonical
+from harness.applications.case.check import Checked, Verification, Verifier, check, judged, read_leaves
+from harness.applications.case.entries import CaseDocument, content_sha256
+from harness.applications.case.leaves import Leaf
+from harness.applications.case.page import pages
 from harness.boards import workspace
 from harness.boards.workspace import Workspace
 from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import ROOT
-from harness.report.case import pages
-from harness.runs.cases import gsn
-from harness.runs.cases.build import canonical
-from harness.runs.cases.check import Checked, Verification, Verifier, check, judged, read_leaves
-from harness.runs.cases.entries import CaseDocument, content_sha256
-from harness.runs.cases.evidence import Leaf
 from harness.runs.folder import content_sha256 as content_of_run
 from harness.runs.verification import Claim, Wanted
 from tests.support.cli.command import Ended, User
@@ -79,9 +79,7 @@ def space(user: User) -> Workspace:
 @pytest.fixture(scope="module")
 def verifier(space: Workspace) -> Verifier:
     """Verify a leaf; one whose bytes are the same is verified once."""
-    verification = Verification(
-        Wanted(space.boards, report.reports, rebuild=False), Console.open(as_json=True).progress
-    )
+    verification = Verification(Wanted(space, report.reports, rebuild=False), Console.open(as_json=True).progress)
     known: dict[str, tuple[Claim, ...]] = {}
 
     def verify(leaf: Leaf) -> tuple[Claim, ...]:

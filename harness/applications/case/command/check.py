@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from rich.text import Text
 
+from harness.applications.case.command.build import placed, tables
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace, recomputed
-from harness.cli.case.build import placed, tables
 from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.core.table import Table
 
 if TYPE_CHECKING:
-    from harness.runs.cases.check import Checked
+    from harness.applications.case.check import Checked
 
 VERDICTS = {0: "valid", 1: "not valid", 3: "inconclusive"}
 STYLES = {"valid": "green", "not checked": "yellow"}
@@ -49,9 +49,9 @@ def command(
     refuted; 2 the request is invalid; 3 a leaf could not be checked.
     """
     from harness import report
+    from harness.applications.case.check import Verification, check
+    from harness.applications.case.page import pages, require_dot
     from harness.boards.keys import GUEST_KEYS, host_fingerprint
-    from harness.report.case import pages, require_dot
-    from harness.runs.cases.check import Verification, check
     from harness.runs.verification import Wanted
 
     if (case is None) != bool(board and model) or (case and (board or model)):
@@ -59,7 +59,7 @@ def command(
     console, folder = Console.open(as_json=as_json), found(case, space) if case else newest(space, board, model)
     require_dot()
     known = host_fingerprint(space.cache / GUEST_KEYS)
-    wanted = Wanted(space.boards, report.reports, None, reference, rebuild, known)
+    wanted = Wanted(space, report.reports, None, reference, rebuild, known)
     checked = check(folder, space, pages, Verification(wanted, console.progress))
     console.show(*_shown(checked))
     console.document(result(checked, folder))
@@ -73,7 +73,7 @@ def found(case: Path, space: Workspace) -> Path:
 
 def newest(space: Workspace, board: str | None = None, model: str | None = None) -> Path:
     """Return the newest case of the folder of runs, or of that board and model; RequestError if there is none."""
-    from harness.runs.cases.entries import DOCUMENT, CaseDocument
+    from harness.applications.case.entries import DOCUMENT, CaseDocument
 
     for path in sorted(space.runs.glob(f"*/{DOCUMENT}"), reverse=True):
         if board is None:

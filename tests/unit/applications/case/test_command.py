@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.cli.case.build import placed
+from harness.applications.case.command.build import placed
 
 
 def test_a_case_names_its_model_so_that_any_folder_finds_it() -> None:

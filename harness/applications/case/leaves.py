@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.applications.case.entries import LeafEntry, Origin
 from harness.boards.identity import EMULATED, HARDWARE, THIS_MACHINE, VIRTUAL
 from harness.core import registry, strict_yaml
 from harness.core.errors import RequestError
@@ -17,7 +18,6 @@ from harness.core.outcome import Outcome
 from harness.core.safe_io import parse_json, read_document
 from harness.plan import folder as plan_folder
 from harness.plan.plan import Plan
-from harness.runs.cases.entries import LeafEntry, Origin
 from harness.runs.decision import job as decision
 from harness.runs.entries import AnyDocument
 from harness.runs.facts import where_it_ran

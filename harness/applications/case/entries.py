@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from harness.applications.case import gsn
 from harness.core import strict_json
 from harness.core.document import Document, Entries
-from harness.runs.cases import gsn
 
 SCHEMA = 1
 DOCUMENT, YAML, PAGE, TABLE = "case.json", "case.yaml", "index.html", "objectives.csv"

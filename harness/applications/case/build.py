@@ -15,14 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from harness import __version__
-from harness.core import strict_json
-from harness.core.document import write_json
-from harness.core.errors import HarnessError, RequestError, ToolError
-from harness.core.file_digest import folder_sha256
-from harness.core.installation import ROOT, revision
-from harness.core.text import plural
-from harness.runs.cases import argument, gsn
-from harness.runs.cases.entries import (
+from harness.applications.case import argument, gsn
+from harness.applications.case.entries import (
     DOCUMENT,
     EVIDENCE,
     SCHEMA,
@@ -33,8 +27,14 @@ from harness.runs.cases.entries import (
     content_sha256,
     yaml_of,
 )
-from harness.runs.cases.evidence import CERTIFICATE, DOCUMENTS, Leaf, contradictions, read
-from harness.runs.cases.subject import Subject, require_kind
+from harness.applications.case.leaves import CERTIFICATE, DOCUMENTS, Leaf, contradictions, read
+from harness.applications.case.subject import Subject, require_kind
+from harness.core import strict_json
+from harness.core.document import write_json
+from harness.core.errors import HarnessError, RequestError, ToolError
+from harness.core.file_digest import folder_sha256
+from harness.core.installation import ROOT, revision
+from harness.core.text import plural
 from harness.runs.decision.certificate import PACKED
 from harness.runs.folder import RunFolder, now
 

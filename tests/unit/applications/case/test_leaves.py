@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from harness.applications.case.entries import CaseDocument, ElementEntry, LeafEntry, Origin
+from harness.applications.case.leaves import RUN_KIND, Leaf, contradictions, evidence_of, read
 from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.model import load
-from harness.runs.cases.entries import CaseDocument, ElementEntry, LeafEntry, Origin
-from harness.runs.cases.evidence import RUN_KIND, Leaf, contradictions, evidence_of, read
 from harness.runs.decision import certificate
 from harness.runs.decision.certificate import consistent
 from harness.runs.decision.job import read_stated

@@ -13,10 +13,8 @@ import yaml
 from jinja2 import StrictUndefined, UndefinedError
 from jinja2.sandbox import SandboxedEnvironment
 
-from harness.core.errors import RequestError
-from harness.core.text import plural
-from harness.runs.cases import gsn
-from harness.runs.cases.entries import (
+from harness.applications.case import gsn
+from harness.applications.case.entries import (
     CaseDocument,
     ElementEntry,
     ModelEntry,
@@ -24,7 +22,9 @@ from harness.runs.cases.entries import (
     RequestEntry,
     TemplateEntry,
 )
-from harness.runs.cases.evidence import Leaf, evidence_of
+from harness.applications.case.leaves import Leaf, evidence_of
+from harness.core.errors import RequestError
+from harness.core.text import plural
 
 TEMPLATE = Path(__file__).with_name("ed324.yaml")
 

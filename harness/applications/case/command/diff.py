@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from harness.applications.case.command.check import found
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace
-from harness.cli.case.check import found
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE
 from harness.core.table import Table
@@ -28,8 +28,8 @@ def command(space: Workspace, /, as_json: bool, before: Path, after: Path) -> in
 
     Exit code: 0 no change, 1 they differ, 2 the request is invalid.
     """
-    from harness.runs.cases.difference import changes
-    from harness.runs.cases.entries import DOCUMENT, CaseDocument
+    from harness.applications.case.difference import changes
+    from harness.applications.case.entries import DOCUMENT, CaseDocument
 
     console = Console.open(as_json=as_json)
     folders = [found(path, space) for path in (before, after)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from harness.applications.case.entries import CaseDocument
 from harness.core.document import Entries
-from harness.runs.cases.entries import CaseDocument
 
 
 class Change(NamedTuple):

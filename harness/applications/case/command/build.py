@@ -19,9 +19,9 @@ from harness.core.table import Table
 from harness.core.text import plural
 
 if TYPE_CHECKING:
-    from harness.runs.cases.entries import CaseDocument
-    from harness.runs.cases.evidence import Leaf
-    from harness.runs.cases.subject import Subject
+    from harness.applications.case.entries import CaseDocument
+    from harness.applications.case.leaves import Leaf
+    from harness.applications.case.subject import Subject
 
 COLOURS = {
     "supported": "green",
@@ -64,10 +64,9 @@ def command(
     Exit code: 0 built, also with undeveloped goals; 1 evidence refutes a goal; 2 the request is invalid; 3 a board or
     tool failed, and the case is built without its evidence.
     """
-    from harness.report import case as page
-    from harness.runs.cases import build
-    from harness.runs.cases.entries import RequestEntry
-    from harness.runs.cases.subject import Subject
+    from harness.applications.case import build, page
+    from harness.applications.case.entries import RequestEntry
+    from harness.applications.case.subject import Subject
 
     if not (board and model):
         raise click.UsageError("give --board and --model")
@@ -104,7 +103,7 @@ def _run_missing(
     leaves: dict[str, Leaf], subject: Subject, asked: Mapping[str, Any], space: Workspace, console: Console
 ) -> list[str]:
     """Run each command whose evidence is missing, and add its folder to `leaves`; return failures of board or tool."""
-    from harness.runs.cases.evidence import evidence_of, read
+    from harness.applications.case.leaves import evidence_of, read
 
     failures = []
     for title, role, step in _steps(subject, asked, space, console):
@@ -174,7 +173,7 @@ def tables(document: CaseDocument, states: Mapping[str, str]) -> tuple[Any, ...]
     for name in document.undeveloped_below(document.top):
         element = document.elements[name]
         missing.add_row(f"{name} {element.label}", element.command, element.needs)
-    from harness.runs.cases.entries import SUBSTITUTES
+    from harness.applications.case.entries import SUBSTITUTES
 
     emulated = [name for name, leaf in document.leaves.items() if leaf.origin in SUBSTITUTES]
     note = f"{plural(len(emulated), 'leaf', 'leaves')} not from hardware: {', '.join(emulated)}" if emulated else ""

@@ -17,10 +17,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import ToolError
-from harness.report.page import Check, environment, label_cells, script, sha256sum
-from harness.runs.cases import gsn
-from harness.runs.cases.entries import (
+from harness.applications.case import gsn
+from harness.applications.case.entries import (
     DOCUMENT,
     PAGE,
     PDF,
@@ -34,6 +32,8 @@ from harness.runs.cases.entries import (
     link,
     yaml_of,
 )
+from harness.core.errors import ToolError
+from harness.report.page import Check, environment, label_cells, script, sha256sum
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 TOOL_TIMEOUT_S = 120.0
@@ -80,7 +80,7 @@ def pages(document: CaseDocument) -> dict[str, str]:
     goals = [name for name in document.elements if gsn.kind_of(name) == gsn.GOAL]
     solutions = [(name, one, document.leaves[one.leaf]) for name, one in document.elements.items() if one.leaf]
     page = (
-        environment()
+        environment("harness.applications.case")
         .get_template("case.html.jinja")
         .render(
             run=document,

@@ -8,16 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import targets
-from harness.boards.profile import Profile
-from harness.boards.workspace import Workspace
-from harness.core.errors import RequestError
-from harness.core.file_digest import file_sha256
-from harness.core.installation import SOURCES, git, is_committed, revision
-from harness.model.network import Network
-from harness.plan.plan import Plan
-from harness.runs import job
-from harness.runs.cases.entries import RequestEntry
-from harness.runs.cases.evidence import (
+from harness.applications.case.entries import RequestEntry
+from harness.applications.case.leaves import (
     BOUNDS,
     CERTIFICATE,
     DECISIONS,
@@ -28,11 +20,19 @@ from harness.runs.cases.evidence import (
     files_of_model,
     layout,
 )
+from harness.boards.profile import Profile
+from harness.boards.workspace import Workspace
+from harness.core.errors import RequestError
+from harness.core.file_digest import file_sha256
+from harness.core.installation import SOURCES, git, is_committed, revision
+from harness.model.network import Network
+from harness.plan.plan import Plan
+from harness.runs import job
 from harness.runs.decision import certificate
 from harness.runs.decision.job import read_stated
 from harness.targets import bundle, codegen
 
-NOT_OF_EVIDENCE = ("harness/report", "harness/nightly", "harness/runs/cases", "harness/cli/case")
+NOT_OF_EVIDENCE = ("harness/report", "harness/nightly", "harness/applications/case")
 """Folders of pages, nights and cases: no evidence of a board depends on them."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.runs.cases import argument, gsn
+from harness.applications.case import argument, gsn
 
 VALID: Mapping[str, Any] = {
     "module": {"name": "small", "brief": "an argument"},
