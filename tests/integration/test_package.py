@@ -22,8 +22,8 @@ from harness import __version__
 from harness.core.installation import ROOT
 
 FILES = ("harness", "kernels", "simulators", "models", "docs", "ci", "tools", "boards.yaml", "nightly.yaml", "LICENSE")
-FILES += ("README.md", "CONTRIBUTING.md", "pyproject.toml", ".gitignore", "benchmarks/README.md", "runs/README.md")
-FILES += ("requirements",)
+FILES += ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml", ".gitignore", "requirements")
+FILES += ("benchmarks/README.md", "runs/README.md")
 UNSEEN = shutil.ignore_patterns("__pycache__")
 
 
