@@ -1,4 +1,4 @@
-"""`python -m tests.support.semantics` writes docs/semantics.md: why the C code of each operator computes its formula.
+"""`python -m tests.support.semantics` writes docs/reference/semantics.md: why the C code computes each formula.
 
 Everything comes from the operators, the generated sources and the obligations of a proof.
 """
@@ -24,7 +24,7 @@ from harness.targets import LayerCode
 from tests.campaigns.misra.check import NETWORKS, network
 from tests.support.programs.c_variants import of_variant
 
-PAGE = ROOT / "docs" / "semantics.md"
+PAGE = ROOT / "docs" / "reference" / "semantics.md"
 START = "<!-- generated: python -m tests.support.semantics -->\n"
 
 
