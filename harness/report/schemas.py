@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.analysis.proof_document import ProofDocument
+from harness.build.bundle import Manifest
 from harness.core import registry
 from harness.core.document import Document, json_schema
 from harness.core.installation import ROOT
@@ -10,7 +11,6 @@ from harness.model.analysis.document import AnalysisDocument
 from harness.nightly.record import NightDocument
 from harness.runs.decision.entries import BoundsDocument, DecisionDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
-from harness.targets.bundle import Manifest
 
 FOLDER = ROOT / "docs" / "schemas"
 DOCUMENTS: dict[str, type[Document]] = {

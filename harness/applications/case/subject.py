@@ -22,6 +22,7 @@ from harness.applications.case.leaves import (
 )
 from harness.boards.profile import Profile
 from harness.boards.workspace import Workspace
+from harness.build import bundle, codegen
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import SOURCES, git, is_committed, revision
@@ -30,7 +31,6 @@ from harness.plan.plan import Plan
 from harness.runs import job
 from harness.runs.decision import certificate
 from harness.runs.decision.job import read_stated
-from harness.targets import bundle, codegen
 
 NOT_OF_EVIDENCE = ("harness/report", "harness/nightly", "harness/applications/case")
 """Folders of pages, nights and cases: no evidence of a board depends on them."""

@@ -27,11 +27,11 @@ from harness.applications.trace.attribution import Attribution
 from harness.applications.trace.debug_data import DebugData
 from harness.applications.trace.document import SCHEMA, DeviceEntry, NodeEntry, TaskEntry, TraceabilityDocument
 from harness.applications.trace.sources import Sources
+from harness.build import codegen
+from harness.build.bundle import PROGRAM, Bundle
 from harness.core.errors import ToolError
 from harness.core.installation import module_of, revision
 from harness.plan.items.description import columns_text
-from harness.targets import codegen
-from harness.targets.bundle import PROGRAM, Bundle
 
 TEXTS = {".c", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".ptx", ".sv"}
 DEFINITION = r"(?<![\w.&]){name}\s*[(=]"

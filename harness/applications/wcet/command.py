@@ -52,8 +52,8 @@ def bounded(
     from harness import targets
     from harness.applications.wcet import job as wcet
     from harness.applications.wcet import page
+    from harness.build import bundle, codegen
     from harness.runs import job
-    from harness.targets import bundle, codegen
 
     profile = targets.load_boards(space.boards).board(board)
     wcet.require_processor(profile)

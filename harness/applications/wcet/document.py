@@ -9,10 +9,10 @@ from pydantic import Field
 
 from harness.applications.wcet import flow_facts
 from harness.applications.wcet.bounds import PER_BYTE, PER_COPY, PER_ROUNDING, Bounds, LayerBound
+from harness.build.bundle import MANIFEST, PROGRAM
 from harness.core.document import BELIEVED, CheckedBy, Document, Entries
 from harness.plan.plan import Plan
 from harness.runs.entries import OMITTED, HarnessEntry
-from harness.targets.bundle import MANIFEST, PROGRAM
 
 DOCUMENT, MODEL, PLAN, BUNDLE, REPORT = "wcet.json", "model.onnx", "plan", "bundle", "report.html"
 FFX, AIS = "flow_facts.ffx", "flow_facts.ais"

@@ -30,6 +30,8 @@ from harness.applications.wcet.document import (
 from harness.applications.wcet.job import folds_constants
 from harness.boards.profile import restored
 from harness.boards.workspace import Workspace
+from harness.build import codegen
+from harness.build.bundle import MANIFEST, PROGRAM, Manifest, compiled, name_of
 from harness.core import strict_json
 from harness.core.console import Console
 from harness.core.document import Entries
@@ -43,9 +45,7 @@ from harness.runs.verification.claims import Claim, ContradictionError, Progress
 from harness.runs.verification.folder import RUN, Evidence
 from harness.runs.verification.folders import PageKind, findings
 from harness.runs.verification.verify import Wanted, description
-from harness.targets import codegen
 from harness.targets.base import COMPILED
-from harness.targets.bundle import MANIFEST, PROGRAM, Manifest, compiled, name_of
 
 
 class BoundsEvidence(PageKind):

@@ -43,6 +43,9 @@ from harness.applications.wcet.document import (
 from harness.applications.wcet.graph import PROCESSORS
 from harness.boards.identity import HARDWARE
 from harness.boards.profile import Profile
+from harness.build import codegen
+from harness.build.bundle import MANIFEST, PROGRAM, Bundle
+from harness.build.debug_lines import line_of
 from harness.core.document import write_json
 from harness.core.errors import HarnessError, RequestError
 from harness.core.file_digest import folder_sha256
@@ -53,10 +56,7 @@ from harness.plan import plan_check
 from harness.plan.plan import Plan
 from harness.runs.entries import OMITTED, AnyDocument, HarnessEntry
 from harness.runs.folder import RunFolder, now
-from harness.targets import codegen
-from harness.targets.bundle import MANIFEST, PROGRAM, Bundle
 from harness.targets.compiler_flags import is_zig
-from harness.targets.debug_lines import line_of
 
 
 @dataclass(frozen=True)

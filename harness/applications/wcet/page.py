@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harness.applications.wcet.document import AIS, BUNDLE, DOCUMENT, FFX, SCHEMA, WcetDocument
+from harness.build.bundle import PROGRAM
 from harness.report.page import Check, environment, label_cells, script, sha256sum
-from harness.targets.bundle import PROGRAM
 
 
 def html(document: WcetDocument) -> str:
