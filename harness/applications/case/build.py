@@ -27,15 +27,14 @@ from harness.applications.case.entries import (
     content_sha256,
     yaml_of,
 )
-from harness.applications.case.leaves import CERTIFICATE, DOCUMENTS, Leaf, contradictions, read
+from harness.applications.case.leaves import CERTIFICATE, DECIDE, DOCUMENTS, Leaf, contradictions, read
 from harness.applications.case.subject import Subject, require_kind
-from harness.core import strict_json
+from harness.core import registry, strict_json
 from harness.core.document import write_json
 from harness.core.errors import HarnessError, RequestError, ToolError
 from harness.core.file_digest import folder_sha256
 from harness.core.installation import ROOT, revision
 from harness.core.text import plural
-from harness.runs.decision.certificate import PACKED
 from harness.runs.folder import RunFolder, now
 
 CERTIFICATES = ROOT / "docs" / "evidence" / "decide"
@@ -139,7 +138,7 @@ def _kept(leaf: Leaf, folder: Path) -> Leaf:
         return read(leaf.path, folder)
     (folder / EVIDENCE).mkdir(exist_ok=True)
     if leaf.entry.kind == CERTIFICATE:
-        packed = leaf.path.with_suffix(PACKED)
+        packed = registry.evidence(DECIDE).files_of_certificate(leaf.path)[1]
         shutil.copyfile(packed, folder / EVIDENCE / packed.name)
     return read(Path(shutil.copyfile(leaf.path, folder / EVIDENCE / leaf.name)), folder)
 

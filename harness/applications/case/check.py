@@ -24,12 +24,12 @@ from harness.applications.case.entries import (
     LeafEntry,
     content_sha256,
 )
-from harness.applications.case.leaves import CERTIFICATE, DOCUMENTS, FILE, Leaf, contradictions, read
+from harness.applications.case.leaves import CERTIFICATE, DECIDE, DOCUMENTS, FILE, Leaf, contradictions, read
 from harness.applications.case.subject import Subject, changed_sources
 from harness.boards.workspace import Workspace
+from harness.core import registry
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError, RequestError
 from harness.core.file_digest import file_sha256
-from harness.runs.decision import certificate
 from harness.runs.folder import envelope_of
 from harness.runs.verification import Claim, ClaimState, Wanted, folders
 from harness.runs.verification.claims import (
@@ -321,5 +321,5 @@ class Verification:
 
 def _certificate(path: Path) -> str:
     """Check that a certificate is consistent, without deciding slabs; its counts belong to `Subject.contradiction`."""
-    slabs = certificate.consistent(path).slabs
-    return f"{len(slabs)} slabs cover the domain once; none of them was decided again"
+    slabs: int = registry.evidence(DECIDE).slabs(path)
+    return f"{slabs} slabs cover the domain once; none of them was decided again"

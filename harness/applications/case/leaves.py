@@ -18,19 +18,18 @@ from harness.core.outcome import Outcome
 from harness.core.safe_io import parse_json, read_document
 from harness.plan import folder as plan_folder
 from harness.plan.plan import Plan
-from harness.runs.decision import job as decision
 from harness.runs.entries import AnyDocument
 from harness.runs.facts import where_it_ran
 from harness.runs.verification.claims import ContradictionError
 from harness.runs.verification.folder import RUN, plain
 
-WCET = "wcet.json"
+DECIDE, WCET = "decide.json", "wcet.json"
 RUN_KIND, HYBRID, MEASUREMENT, BOUNDS = "run", "hybrid", "measurement", "bounds"
 DECISION, CERTIFICATE, FILE = "decision", "certificate", "file"
 OF_A_PLAN = (RUN_KIND, HYBRID, MEASUREMENT, BOUNDS)
 """Kinds of leaves that have a plan and a bundle."""
 DECISIONS = (DECISION, CERTIFICATE)
-DOCUMENTS = (RUN, WCET, decision.DOCUMENT)
+DOCUMENTS = (RUN, WCET, DECIDE)
 REAL: tuple[Origin, ...] = ("hardware", "this machine")
 """Origins where every item ran on the board itself."""
 ORDER: tuple[Origin, ...] = (*REAL, "analysis", "file", "simulation", "emulation")
@@ -84,7 +83,7 @@ def read(path: Path, case: Path, *, with_files: bool = True) -> Leaf:
             missing = "it has none of " + ", ".join(DOCUMENTS)
             raise RequestError(f"{path}: no finished evidence: {missing}", "name a finished folder under runs/")
         document = read_document(path / name)
-        made = {RUN: _of_run, WCET: _of_bounds, decision.DOCUMENT: _of_decision}[name](document)
+        made = {RUN: _of_run, WCET: _of_bounds, DECIDE: _of_decision}[name](document)
         files = {each: file_sha256(path / each) for each in (sorted(plain(path)) if with_files else [name])}
         common = {"path": os.path.relpath(path, case), "sha256": files[name], "files": files}
         return Leaf(path, LeafEntry.from_json(common | made[0]), made[1])

@@ -12,6 +12,7 @@ from harness.applications.case.entries import RequestEntry
 from harness.applications.case.leaves import (
     BOUNDS,
     CERTIFICATE,
+    DECIDE,
     DECISIONS,
     FILE,
     HYBRID,
@@ -23,14 +24,13 @@ from harness.applications.case.leaves import (
 from harness.boards.profile import Profile
 from harness.boards.workspace import Workspace
 from harness.build import bundle, codegen
+from harness.core import registry
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import SOURCES, git, is_committed, revision
 from harness.model.network import Network
 from harness.plan.plan import Plan
 from harness.runs import job
-from harness.runs.decision import certificate
-from harness.runs.decision.job import read_stated
 
 NOT_OF_EVIDENCE = ("harness/report", "harness/nightly", "harness/applications/case")
 """Folders of pages, nights and cases: no evidence of a board depends on them."""
@@ -85,7 +85,7 @@ class Subject:
             return ""
         try:
             file = self.files[next(iter(leaf.document.property["sha256"]))]
-            certificate.read(leaf.path, read_stated(self.model_file.parent, self.network, file))
+            registry.evidence(DECIDE).require_decisions(leaf.path, self.network, file)
         except RequestError as error:
             return error.message
         return ""

@@ -12,12 +12,12 @@ import pytest
 
 from harness.applications.case.entries import CaseDocument, ElementEntry, LeafEntry, Origin
 from harness.applications.case.leaves import RUN_KIND, Leaf, contradictions, evidence_of, read
+from harness.applications.decide import certificate
+from harness.applications.decide.certificate import consistent
+from harness.applications.decide.job import read_stated
 from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.model import load
-from harness.runs.decision import certificate
-from harness.runs.decision.certificate import consistent
-from harness.runs.decision.job import read_stated
 
 
 def a_run(name: str, verdict: str = "identical", origin: Origin = "hardware", **more: Any) -> Leaf:

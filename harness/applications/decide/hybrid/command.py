@@ -41,7 +41,7 @@ def command(space: Workspace, /, as_json: bool, description: str, output: str, d
     DESCRIPTION is a file, or a model that has a MODEL.architecture.yaml beside it.
     """
     from harness import model
-    from harness.runs.decision import hybrid
+    from harness.applications.decide.hybrid import build as hybrid
 
     file, path = _described(space, description), space.new_model(output, force=force)
     console = Console.open(as_json=as_json)

@@ -27,16 +27,16 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness import model
-from harness.analysis.decide import property as properties
-from harness.analysis.decide.partition import Axis, Partition
+from harness.applications.decide import certificate
+from harness.applications.decide import property as properties
+from harness.applications.decide.entries import DecisionDocument
+from harness.applications.decide.hybrid.network import Architecture, Freshness, with_architecture
+from harness.applications.decide.job import Stated, read_stated
+from harness.applications.decide.partition import Axis, Partition
 from harness.core import strict_yaml
 from harness.core.errors import RequestError
 from harness.core.safe_io import read_input_text
-from harness.model.hybrid import Architecture, Freshness, with_architecture
 from harness.model.network import Network
-from harness.runs.decision import certificate
-from harness.runs.decision.entries import DecisionDocument
-from harness.runs.decision.job import Stated, read_stated
 
 ABOUT = "docs/hybrid-architecture.md describes the form"
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.analysis.decide.partition import AnySets
-from harness.analysis.decide.property import type_of_sets
+from harness.applications.decide import again, bounded
+from harness.applications.decide.bounded import POSSIBLE, REACHED, Job
+from harness.applications.decide.check import Finding, Runtime, of_request, of_verdict, stored, witnesses
+from harness.applications.decide.entries import BoundsDocument
+from harness.applications.decide.job import DOCUMENT, Progress
+from harness.applications.decide.partition import AnySets
+from harness.applications.decide.property import type_of_sets
 from harness.core.errors import RequestError
-from harness.runs.decision import again, bounded
-from harness.runs.decision.bounded import POSSIBLE, REACHED, Job
-from harness.runs.decision.check import Finding, Runtime, of_request, of_verdict, stored, witnesses
-from harness.runs.decision.entries import BoundsDocument
-from harness.runs.decision.job import DOCUMENT, Progress
 
 BATCHES = 20
 """Batches of boxes whose bounds are computed again."""

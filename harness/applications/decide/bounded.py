@@ -25,16 +25,16 @@ import numpy as np
 import numpy.typing as npt
 
 from harness import __version__
-from harness.analysis.decide import bounds
-from harness.analysis.decide.code_network import CodeNetwork, Codes
-from harness.analysis.decide.partition import AnySets
-from harness.analysis.decide.property import MOST_OF_BOUNDS, Property, type_of_sets
+from harness.applications.decide import bounds
+from harness.applications.decide import job as decision
+from harness.applications.decide.code_network import CodeNetwork, Codes
+from harness.applications.decide.entries import BOUNDS, FINISHED, BoundsDocument, BoundsRequestDocument, CountsEntry
+from harness.applications.decide.job import REQUEST, WITNESSES, Progress, Stated
+from harness.applications.decide.partition import AnySets
+from harness.applications.decide.property import MOST_OF_BOUNDS, Property, type_of_sets
 from harness.core.document import durable, write_json
 from harness.core.installation import revision
 from harness.model.network import Network
-from harness.runs.decision import job as decision
-from harness.runs.decision.entries import BOUNDS, FINISHED, BoundsDocument, BoundsRequestDocument, CountsEntry
-from harness.runs.decision.job import REQUEST, WITNESSES, Progress, Stated
 
 POSSIBLE, REACHED = "possible.npy", "reached.npy"
 SAMPLES = 128

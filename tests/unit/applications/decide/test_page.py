@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.applications.decide.page import STUDY, STUDY_BOXES, html
 from harness.core.errors import RequestError
-from harness.report.decision import STUDY, STUDY_BOXES, html
 from tests.support.decide.finished import COC, OUTPUT, ROBUST, SL, SR, TABLE, WL, WR, decided
 
 BOX = (2, 1, 1, 0, 1)

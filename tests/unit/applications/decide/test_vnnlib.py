@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.decide.vnnlib import Comparison, Violation, read
+from harness.applications.decide.vnnlib import Comparison, Violation, read
 from harness.core.errors import RequestError
 
 DECLARED = "".join(f"(declare-const {name} Real)" for name in ("X_0", "X_1", "Y_0", "Y_1"))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.decide.code_network import CODES, CodeNetwork
+from harness.applications.decide.code_network import CODES, CodeNetwork
 from harness.core.errors import RequestError
 from harness.model.network import Normalisation
 from harness.operators.exact import from_ordered, ordered

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.decide import engine
-from harness.analysis.decide.code_network import CodeNetwork, CodeStep
-from harness.analysis.decide.engine import AXES, Engine
-from harness.analysis.decide.partition import Sets
-from harness.analysis.decide.property import Rule
+from harness.applications.decide import engine
+from harness.applications.decide.code_network import CodeNetwork, CodeStep
+from harness.applications.decide.engine import AXES, Engine
+from harness.applications.decide.partition import Sets
+from harness.applications.decide.property import Rule
 from harness.boards.workspace import cache_folder
 from harness.core.document import durable
 from harness.core.errors import ToolError

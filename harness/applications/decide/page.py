@@ -14,16 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from harness import model
-from harness.analysis.decide.code_network import CODES
-from harness.analysis.decide.partition import AnySets, Sets
-from harness.analysis.decide.property import OUTPUT, ROBUST, TABLE, values_of
+from harness.applications.decide.bounded import REACHED
+from harness.applications.decide.bounded import opened as opened_by_bounds
+from harness.applications.decide.code_network import CODES
+from harness.applications.decide.entries import BoundsDocument, DecisionDocument
+from harness.applications.decide.job import DECISIONS, DOCUMENT, MODEL, WITNESSES, Job, Stated, is_by_bounds, opened
+from harness.applications.decide.partition import AnySets, Sets
+from harness.applications.decide.property import OUTPUT, ROBUST, TABLE, values_of
 from harness.core.errors import RequestError
 from harness.report.page import Check, environment, label_cells, python, script, sha256sum
-from harness.runs.decision.bounded import REACHED
-from harness.runs.decision.bounded import opened as opened_by_bounds
-from harness.runs.decision.entries import BoundsDocument, DecisionDocument
-from harness.runs.decision.job import DECISIONS, DOCUMENT, MODEL, WITNESSES, Job, Stated, is_by_bounds, opened
 
+PACKAGE = "harness.applications.decide"
 FIRST_WITNESSES = 20
 """Witnesses that the page lists; the map has all of them."""
 MOST_AXES_OF_A_ROW = 16
@@ -87,7 +88,7 @@ def html(job: Job, document: DecisionDocument) -> str:
         witness_count=len(boxes),
         polar=[(axis.name, axis.unit) for axis in stated.axes[:2]] == [("rho", "ft"), ("theta", "rad")],
         map=json.dumps(map_data(job, sets, boxes, codes, values), separators=(",", ":")),
-        script=script("tables.js", "map.js"),
+        script=script("tables.js", "map.js", package=PACKAGE),
     )
 
 
@@ -111,7 +112,7 @@ def html_of_bounds(job: Stated, document: BoundsDocument) -> str:
 
 
 def _rendered(job: Stated, document: DecisionDocument | BoundsDocument, **more: Any) -> str:
-    page = environment().get_template("decision.html.jinja")
+    page = environment(PACKAGE).get_template("decision.html.jinja")
     common = {
         "run": document,
         "schema": document.schema_number,

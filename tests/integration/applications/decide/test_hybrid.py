@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 from harness import model
+from harness.applications.decide.hybrid.build import _require_ties, build
+from harness.applications.decide.job import read_stated
 from harness.core.errors import RequestError
 from harness.model.graph import parse
 from harness.operators.cell_union import CellUnion
-from harness.runs.decision.hybrid import _require_ties, build
-from harness.runs.decision.job import read_stated
 from tests.support.cli.command import User
 from tests.support.decide.hybrids import DESCRIPTION, write
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.report.decision import html
+from harness.applications.decide.page import html
 from tests.support.decide.finished import COC, ROBUST, SL, SR, TABLE, WL, WR, decided
 from tests.support.site.browser import Browser
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.decide.code_network import CodeNetwork, Codes, CodeStep
-from harness.analysis.decide.partition import Sets, nearest_float32
-from harness.analysis.decide.property import Rule
-from harness.analysis.decide.vnnlib import Comparison
+from harness.applications.decide.code_network import CodeNetwork, Codes, CodeStep
+from harness.applications.decide.partition import Sets, nearest_float32
+from harness.applications.decide.property import Rule
+from harness.applications.decide.vnnlib import Comparison
 from harness.boards.workspace import cache_folder
 from harness.core.debian_packages import install_command
 from harness.core.errors import RequestError, ToolError

@@ -24,11 +24,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.decide import code_network
-from harness.analysis.decide.code_network import CodeNetwork, Codes, CodeStep
-from harness.analysis.decide.engine import comparison
-from harness.analysis.decide.partition import AnySets
-from harness.analysis.decide.property import Rule, type_of_sets
+from harness.applications.decide import code_network
+from harness.applications.decide.code_network import CodeNetwork, Codes, CodeStep
+from harness.applications.decide.engine import comparison
+from harness.applications.decide.partition import AnySets
+from harness.applications.decide.property import Rule, type_of_sets
 from harness.core.errors import RequestError
 from harness.model.network import Network
 

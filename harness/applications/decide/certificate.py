@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.analysis.decide.partition import Sets
+from harness.applications.decide.entries import BOUNDS, DecisionDocument
+from harness.applications.decide.job import DECISIONS, DOCUMENT, Stated, counts_of, is_by_bounds, verdict_of
+from harness.applications.decide.partition import Sets
 from harness.core import strict_json
 from harness.core.errors import RequestError
 from harness.core.safe_io import read_input
-from harness.runs.decision.entries import BOUNDS, DecisionDocument
-from harness.runs.decision.job import DECISIONS, DOCUMENT, Stated, counts_of, is_by_bounds, verdict_of
 
 PACKED = ".decisions.xz"
 """Suffix of the decisions of a certificate NAME.json, compressed: the bytes of `decisions.npy` behind its header."""

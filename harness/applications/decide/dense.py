@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.decide.code_network import CODES, CodeNetwork, Codes
-from harness.analysis.decide.partition import AnySets, Sets
-from harness.analysis.decide.property import Rule, type_of_sets
+from harness.applications.decide.code_network import CODES, CodeNetwork, Codes
+from harness.applications.decide.partition import AnySets, Sets
+from harness.applications.decide.property import Rule, type_of_sets
 
 AT_ONCE = 1 << 10
 """Code vectors whose activations are in memory together."""

@@ -13,13 +13,13 @@ from contextlib import AbstractContextManager
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.decide import dense
-from harness.analysis.decide.code_network import CodeNetwork
-from harness.analysis.decide.engine import Engine
-from harness.analysis.decide.partition import Partition, Sets
-from harness.analysis.decide.property import Rule
+from harness.applications.decide import dense
+from harness.applications.decide.code_network import CodeNetwork
+from harness.applications.decide.engine import Engine
+from harness.applications.decide.partition import Partition, Sets
+from harness.applications.decide.property import Rule
+from harness.applications.decide.slabs import CODES_OF_A_SLAB, Task
 from harness.core.console import ProgressBar
-from harness.runs.decision.slabs import CODES_OF_A_SLAB, Task
 
 ENGINE_CODES = 1_000_000_000
 """Code vectors that the engine decides again, of slabs and of boxes each."""

@@ -30,9 +30,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from harness.analysis.decide import vnnlib
-from harness.analysis.decide.code_network import CodeNetwork
-from harness.analysis.decide.partition import Axis, Sets
+from harness.applications.decide import vnnlib
+from harness.applications.decide.code_network import CodeNetwork
+from harness.applications.decide.partition import Axis, Sets
 from harness.core import strict_yaml
 from harness.core.arrays import UNREADABLE
 from harness.core.document import first_error

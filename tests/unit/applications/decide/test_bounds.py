@@ -12,11 +12,11 @@ import numpy.typing as npt
 import pytest
 
 from harness import model
-from harness.analysis.decide import bounds, code_network
-from harness.analysis.decide.code_network import CodeNetwork, CodeStep
-from harness.analysis.decide.partition import Axis, partition
-from harness.analysis.decide.property import Rule, read
-from harness.analysis.decide.vnnlib import Comparison
+from harness.applications.decide import bounds, code_network
+from harness.applications.decide.code_network import CodeNetwork, CodeStep
+from harness.applications.decide.partition import Axis, partition
+from harness.applications.decide.property import Rule, read
+from harness.applications.decide.vnnlib import Comparison
 from harness.core.installation import ROOT
 from tests.support.decide.domains import Domain, random_domain
 

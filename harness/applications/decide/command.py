@@ -22,9 +22,9 @@ from harness.core.table import Table
 from harness.core.text import duration
 
 if TYPE_CHECKING:
+    from harness.applications.decide.entries import BoundsDocument, DecisionDocument
+    from harness.applications.decide.job import Job
     from harness.model.network import Network
-    from harness.runs.decision.entries import BoundsDocument, DecisionDocument
-    from harness.runs.decision.job import Job
 
 WAITING_FOR_EACH = 2
 """Slabs that wait or run for each worker, so that none is idle."""
@@ -66,8 +66,8 @@ def command(
     Exit code: 0 the property holds in every box, 1 it is violated in some, 2 the request is invalid, 3 a part failed,
     or --bounds left a box undecided.
     """
-    from harness.report import decision as page
-    from harness.runs.decision import job as decision
+    from harness.applications.decide import job as decision
+    from harness.applications.decide import page
 
     console = Console.open(as_json=as_json)
     if (resume is None) == (model is None) or (resume and (stated or bounds)):
@@ -114,7 +114,7 @@ def executor(workers: int | None, scheduler: str | None) -> Iterator[tuple[Execu
         with ThreadPoolExecutor(count) as pool:
             yield pool, count
         return
-    from harness.nightly.cluster import connected
+    from harness.applications.decide.cluster import connected
 
     with connected(scheduler) as (cluster, count):
         yield cluster, count
@@ -122,7 +122,7 @@ def executor(workers: int | None, scheduler: str | None) -> Iterator[tuple[Execu
 
 def feasibility(job: Job) -> str:
     """Return how much there is to decide, and how long one core or the GPU of this machine takes for it."""
-    from harness.runs.decision import job as decision
+    from harness.applications.decide import job as decision
 
     per_s, vectors = decision.measured_speed(job), job.partition.code_vectors
     processor = "the GPU" if job.on_gpu else "one core"
@@ -134,9 +134,8 @@ def feasibility(job: Job) -> str:
 
 def by_bounds(runs: Path, network: Network, stated: Path, pool: Executor, count: int, console: Console) -> int:
     """Bound the decisions in each box, show the result, and return the exit code."""
-    from harness.report import decision as page
-    from harness.runs.decision import bounded
-    from harness.runs.decision import job as decision
+    from harness.applications.decide import bounded, page
+    from harness.applications.decide import job as decision
 
     job = bounded.planned(runs, network, stated)
     boxes, per_box_s = job.partition.boxes, bounded.seconds_of_a_box(job)

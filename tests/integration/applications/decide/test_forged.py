@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.applications.decide import again, check, page
+from harness.applications.decide import job as decision
 from harness.model import load
-from harness.report import decision as page
-from harness.runs.decision import again, check
-from harness.runs.decision import job as decision
 from tests.support.cli.command import User
 from tests.support.decide.domains import random_domain
 from tests.support.decide.forged import mask, mask_box, rebuild, silent

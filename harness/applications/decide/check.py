@@ -13,21 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.decide import dense
-from harness.analysis.decide.engine import Engine
-from harness.analysis.decide.partition import AnySets, Sets
-from harness.analysis.decide.property import type_of_sets
-from harness.core import strict_json
-from harness.core.arrays import Array
-from harness.core.errors import RequestError
-from harness.core.safe_io import load_array, load_arrays
-from harness.model import load
-from harness.operators.arg_extremum import ArgExtremum
-from harness.reference.runtime import OnnxRuntimeReference
-from harness.reference.specification import SpecificationReference
-from harness.runs.decision import again, slabs
-from harness.runs.decision.entries import BoundsDocument, CountsEntry, DecisionDocument, StatedDocument
-from harness.runs.decision.job import (
+from harness.applications.decide import again, dense, slabs
+from harness.applications.decide.engine import Engine
+from harness.applications.decide.entries import BoundsDocument, CountsEntry, DecisionDocument, StatedDocument
+from harness.applications.decide.job import (
     DECISIONS,
     DOCUMENT,
     MODEL,
@@ -42,6 +31,16 @@ from harness.runs.decision.job import (
     verdict_of,
     witness_sets,
 )
+from harness.applications.decide.partition import AnySets, Sets
+from harness.applications.decide.property import type_of_sets
+from harness.core import strict_json
+from harness.core.arrays import Array
+from harness.core.errors import RequestError
+from harness.core.safe_io import load_array, load_arrays
+from harness.model import load
+from harness.operators.arg_extremum import ArgExtremum
+from harness.reference.runtime import OnnxRuntimeReference
+from harness.reference.specification import SpecificationReference
 
 BOXES = 100
 """Random boxes of which ONNX Runtime computes code vectors, at least."""

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.decide.code_network import CodeNetwork
-from harness.analysis.decide.engine import Engine, sources_sha256
-from harness.analysis.decide.gpu import GpuEngine
-from harness.analysis.decide.partition import Partition, Sets
-from harness.analysis.decide.property import Rule
+from harness.applications.decide.code_network import CodeNetwork
+from harness.applications.decide.engine import Engine, sources_sha256
+from harness.applications.decide.gpu import GpuEngine
+from harness.applications.decide.partition import Partition, Sets
+from harness.applications.decide.property import Rule
 
 CODES_OF_A_SLAB = 4_000_000_000
 """At most this number of code vectors in a slab of several codes: less than a minute of one core."""

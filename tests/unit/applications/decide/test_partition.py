@@ -11,9 +11,9 @@ import onnx
 import pytest
 
 from harness import model
-from harness.analysis.decide import code_network
-from harness.analysis.decide.code_network import CodeNetwork
-from harness.analysis.decide.partition import Axis, Partition, nearest_float32, partition
+from harness.applications.decide import code_network
+from harness.applications.decide.code_network import CodeNetwork
+from harness.applications.decide.partition import Axis, Partition, nearest_float32, partition
 from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.model.network import Normalisation

@@ -32,22 +32,10 @@ import numpy as np
 import numpy.typing as npt
 
 from harness import __version__, model
-from harness.analysis.decide import code_network
-from harness.analysis.decide.code_network import CodeNetwork
-from harness.analysis.decide.engine import Engine
-from harness.analysis.decide.partition import Partition, Sets, partition
-from harness.analysis.decide.property import MOST_DECISIONS, Property, read
-from harness.core import strict_json
-from harness.core.arrays import UNREADABLE
-from harness.core.console import ProgressBar
-from harness.core.document import durable, write_json
-from harness.core.errors import RequestError, ToolError
-from harness.core.file_digest import folder_sha256
-from harness.core.installation import revision
-from harness.core.safe_io import load_arrays, read_document
-from harness.model.network import Network
-from harness.runs.decision import again, slabs
-from harness.runs.decision.entries import (
+from harness.applications.decide import again, code_network, slabs
+from harness.applications.decide.code_network import CodeNetwork
+from harness.applications.decide.engine import Engine
+from harness.applications.decide.entries import (
     BOUNDS,
     FINISHED,
     SCHEMA,
@@ -62,6 +50,17 @@ from harness.runs.decision.entries import (
     SlabEntry,
     StatedDocument,
 )
+from harness.applications.decide.partition import Partition, Sets, partition
+from harness.applications.decide.property import MOST_DECISIONS, Property, read
+from harness.core import strict_json
+from harness.core.arrays import UNREADABLE
+from harness.core.console import ProgressBar
+from harness.core.document import durable, write_json
+from harness.core.errors import RequestError, ToolError
+from harness.core.file_digest import folder_sha256
+from harness.core.installation import revision
+from harness.core.safe_io import load_arrays, read_document
+from harness.model.network import Network
 from harness.runs.folder import RunFolder
 
 REQUEST, DOCUMENT, REPORT = "request.decide.json", "decide.json", "report.html"
