@@ -16,6 +16,8 @@ from harness.core.installation import ROOT
 DOCS = ROOT / "docs"
 RESULTS = DOCS / "results"
 MOST_COMMITS = 500
+MOST_WORDS = {"README.md": 600, "docs/how-it-is-tested.md": 600}
+MOST_WORDS |= {f"docs/{path.name}": 1800 for path in DOCS.glob("*.md") if f"docs/{path.name}" not in MOST_WORDS}
 DESCRIBED = {
     "conformance": ("harness/operators", "harness/model", "harness/reference"),
     "faults": ("harness/execution", "harness/boards", "harness/runs/chunks.py", "tests/campaigns/faults"),
@@ -32,6 +34,19 @@ DESCRIBED = {
 
 def git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.parametrize("name", MOST_WORDS)
+def test_a_task_page_is_short(name: str) -> None:
+    """What only an expert needs is in docs/reference; options are in the help of each command."""
+    text = re.sub(r"(?m)^\|[-:| ]+\|$|[|]", " ", (ROOT / name).read_text())
+    assert len(text.split()) <= MOST_WORDS[name]
+
+
+def test_the_index_lists_all_pages() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", (DOCS / "index.md").read_text())
+    pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - {"index.md"}
+    assert sorted(pages) == sorted(link for link in links if not link.startswith("../"))
 
 
 def test_the_table_has_all_pages_of_results() -> None:
