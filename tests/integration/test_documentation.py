@@ -43,6 +43,16 @@ def test_a_task_page_is_short(name: str) -> None:
     assert len(text.split()) <= MOST_WORDS[name]
 
 
+def test_the_files_that_pages_name_exist() -> None:
+    """A path in backticks, such as `harness/core/text.py`; `harness/share` is a folder of the wheel."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]
+    for page in (path for path in pages if path.parent != RESULTS):
+        for name in re.findall(
+            r"`((?:harness|kernels|simulators|tests|benchmarks|docs|tools)/[\w./-]+)`", page.read_text()
+        ):
+            assert (ROOT / name).exists() or name.startswith("harness/share/"), f"{page}: {name}"
+
+
 def test_the_index_lists_all_pages() -> None:
     links = re.findall(r"\]\(([^)#]+)\)", (DOCS / "index.md").read_text())
     pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - {"index.md"}

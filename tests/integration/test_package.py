@@ -102,8 +102,8 @@ def test_a_wheel_has_all_files_of_the_program(wheel: Path) -> None:
     files = map(ROOT.joinpath, ("requirements/iree.txt", "boards.yaml", "nightly.yaml"))
     for path in (*ROOT.glob("models/*.onnx"), *files):
         assert found[f"harness/share/{path.relative_to(ROOT)}"] == path.read_bytes()
-    templates = (ROOT / "harness" / "report" / "templates").iterdir()
-    assert {f"harness/report/templates/{path.name}" for path in templates if path.is_file()} <= found.keys()
+    templates = (ROOT / "harness").rglob("templates/*")
+    assert {str(path.relative_to(ROOT)) for path in templates if path.is_file()} <= found.keys()
     assert not [name for name in found if name.endswith(".pyc") or name.startswith("tests")]
 
 
