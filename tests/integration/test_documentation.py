@@ -90,6 +90,7 @@ def test_the_site_has_all_pages_and_no_address_of_another_server(tmp_path: Path)
     }
     for page in site.rglob("*.html"):
         assert not re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=.https?:", page.read_text()), page
+    assert "<code>--vectors N|FILE|FOLDER</code>" in (site / "docs" / "run-a-model.html").read_text()
     search = (site / "search" / "main.js").read_text()
     assert '"title": "Tutorial"' in search
     assert "XMLHttpRequest" not in search
