@@ -154,8 +154,11 @@ class Graph:
         return name in self.constants or name in self.dequantised
 
 
-def read(model: onnx.ModelProto, name: str) -> Graph:
-    """Fold what moves or stores constants, and find the one input; raise RequestError if there is another number."""
+def read(model: onnx.ModelProto, name: str, *, of_one_float: bool = True) -> Graph:
+    """Fold what moves or stores constants, and find the one input; raise RequestError if there is another number.
+
+    Without `of_one_float`, the inputs are any, and the graph states none.
+    """
     constants = Constants(((tensor.name, tensor) for tensor in model.graph.initializer), name)
     dequantised: dict[str, Dequantised] = {}
     nodes = []
@@ -163,16 +166,16 @@ def read(model: onnx.ModelProto, name: str) -> Graph:
         node = Node(name, proto, proto.name or f"{proto.op_type}_{index}", constants, {})
         if not _fold(node, constants, dequantised, opsets_of(model)):
             nodes.append(node)
-    source = _input(model.graph, constants, name)
+    source = _input(model.graph, constants, name) if of_one_float else None
     return Graph(
         name=name,
         model=model,
         nodes=tuple(nodes),
         constants=constants,
         dequantised=dequantised,
-        input_name=source.name,
-        input_shape=_input_shape(source, name),
-        dtype=_input_type(source, name),
+        input_name=source.name if source else "",
+        input_shape=_input_shape(source, name) if source else (),
+        dtype=_input_type(source, name) if source else FLOAT32,
         metadata={entry.key: entry.value for entry in model.metadata_props},
     )
 
