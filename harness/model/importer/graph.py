@@ -40,6 +40,9 @@ FOLDS = MOVES | {*ELEMENTWISE, "Constant", "Cast", "Gather", "Concat", "Slice", 
 FOLDS |= {"Equal", "Where", "ReduceProd", "Min", "Max"}
 """The operators that are computed where all that they read is constant; what has a sum of floats is not among them."""
 
+OF_RUNTIME = ("SimplifiedLayerNormalization",)
+"""Operators that ONNX Runtime has in ONNX's own domain: ONNX does not know them."""
+
 INPUT_TYPES: dict[int, np.dtype[Any]] = {
     onnx.TensorProto.FLOAT: np.dtype(np.float32),
     onnx.TensorProto.DOUBLE: np.dtype(np.float64),
@@ -203,6 +206,9 @@ def require_valid(model: onnx.ModelProto, name: str) -> None:
     if model.graph.sparse_initializer:
         raise RequestError(f"model {name!r} has sparse initializers", "store them as dense initializers")
     _require_inside(model.graph, name)
+    unnamed = [node for node in model.graph.node if node.op_type in OF_RUNTIME and not node.domain]
+    for node in unnamed:
+        node.domain = "com.microsoft"
     known = {entry.domain for entry in model.opset_import}
     for domain in sorted({domain_of(node) for node in model.graph.node} - known - {""}):
         model.opset_import.append(onnx.helper.make_opsetid(domain, 1))
@@ -211,6 +217,9 @@ def require_valid(model: onnx.ModelProto, name: str) -> None:
     except (onnx.checker.ValidationError, ValueError, UnicodeDecodeError) as error:
         reason = with_shapeless(model, " ".join(str(error).split("\n")[:2]).strip())  # the node is in the second line
         raise RequestError(f"model {name!r} is not valid ONNX: {reason}", "see onnx.checker.check_model") from error
+    finally:
+        for node in unnamed:
+            node.domain = ""
     remove_unread(model.graph)
 
 
