@@ -15,6 +15,7 @@ then computes file and result for random inputs (`Simplified.check`).
     types       a CastLike becomes a Cast
     types       operators and types without a definition are written by others (expansions.py)
     products    DFT, STFT and modes of Resize become products with constant matrices (linear_maps.py)
+    statistics  variances and softmax functions of other operators are written in a stable order (statistics.py)
     casts       a Cast to the same type, or to a wider one and back, is removed
     selections  indices, masks and one-hot codes become comparisons, choices and moves (selections.py)
     logic       a Where of float32 reads its condition as float32 (logic.py)
@@ -51,6 +52,7 @@ from harness.model.importer import (
     opsets,
     sampling,
     selections,
+    statistics,
     vector_axis,
 )
 from harness.model.importer.external_data import load_data
@@ -269,8 +271,16 @@ def _write_products(simplified: Simplified) -> tuple[str, ...]:
     return expanded.notes
 
 
+def _write_statistics(simplified: Simplified) -> list[str]:
+    """Write variances and softmax functions of other operators in an order that gives no NaN."""
+    notes = statistics.convert(simplified.model)
+    simplified.is_near |= bool(notes)
+    return notes
+
+
 FOLD_STEPS: tuple[Callable[[Simplified], Sequence[str]], ...] = (
     constants.compute_constants,
+    _write_statistics,
     _select,
     constants.remove,
     _write_products,
