@@ -19,6 +19,7 @@ then computes file and result for random inputs (`Simplified.check`).
     casts       a Cast to the same type, or to a wider one and back, is removed
     selections  indices, masks and one-hot codes become comparisons, choices and moves (selections.py)
     logic       a Where of float32 reads its condition as float32 (logic.py)
+    outputs     constant outputs are those of each vector (constant_outputs.py)
     batch       the first axis of inputs, outputs, Reshapes and Resizes takes any number of vectors
 
 A model that is refused in this form gets a new axis of vectors (vector_axis.py).
@@ -43,6 +44,7 @@ from harness.model.importer import (
     bounded,
     changes,
     classic,
+    constant_outputs,
     constants,
     expansions,
     functions,
@@ -284,6 +286,7 @@ FOLD_STEPS: tuple[Callable[[Simplified], Sequence[str]], ...] = (
     _select,
     constants.remove,
     _write_products,
+    lambda simplified: constant_outputs.convert(simplified.model, simplified.batch),
     batches.free_first_axis,
     lambda simplified: logic.convert(simplified.model),
 )
