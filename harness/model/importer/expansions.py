@@ -50,6 +50,8 @@ RIGHT = """\
 """A shift of signed numbers: the bits of uint64; a number of places that is negative, or large, shifts all of them."""
 SHIFTED = (TensorProto.UINT8, TensorProto.UINT32, TensorProto.UINT64)
 """The types of BitShift that ONNX Runtime has."""
+UNSIGNED = (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
+"""Types of exponents that ONNX Runtime does not have."""
 END = "3.4028234663852886e38"
 INFINITIES = {
     (1, 1): f"    size = Abs (a)\n    end = Constant <value_float = {END}> ()\n    y = Greater (size, end)\n",
@@ -87,6 +89,8 @@ def _body(node: onnx.NodeProto, kinds: Mapping[str, int], empty: Collection[str]
         stated = {entry.name: entry for entry in node.attribute}
         keeps = "axes" not in stated and "noop_with_empty_axes" in stated and stated["noop_with_empty_axes"].i
         return "    y = Identity (a)\n" if keeps else None
+    if node.op_type == "Pow" and kinds.get(node.input[1]) in UNSIGNED:
+        return "    e = Cast <to = 7> (b)\n    y = Pow (a, e)\n"
     if node.op_type == "IsNaN" and kind == TensorProto.FLOAT:
         return NAN
     if node.op_type == "IsInf" and kind == TensorProto.FLOAT:

@@ -19,7 +19,7 @@ import onnx
 from onnx import helper
 
 from harness.model.analysis.propagation import Propagation
-from harness.model.importer import bounded, sampling
+from harness.model.importer import arithmetic, bounded, regions, sampling
 from harness.model.importer.replacement import Replacement, Rule, Shape, Unknown, attribute, operators_of, replace_nodes
 from harness.model.transforms.edit import declare_functions
 from harness.operators.onnx_function import DOMAIN
@@ -324,7 +324,9 @@ def dropout(to: Replacement, node: onnx.NodeProto) -> None:
 
 
 RULES: Mapping[str, Rule] = {
+    **arithmetic.RULES,
     **bounded.RULES,
+    **regions.RULES,
     **sampling.RULES,
     "CenterCropPad": center_crop_pad,
     "Compress": compress,

@@ -40,6 +40,7 @@ from harness import operators
 from harness.core.errors import RequestError
 from harness.model.graph import decode, opsets_of, parse, read_file
 from harness.model.importer import (
+    arithmetic,
     batches,
     bounded,
     changes,
@@ -52,6 +53,7 @@ from harness.model.importer import (
     linear_maps,
     logic,
     opsets,
+    regions,
     sampling,
     selections,
     statistics,
@@ -256,9 +258,11 @@ def _select(simplified: Simplified) -> list[str]:
         return []
     replaced = selections.convert(simplified.model, constants.facts_of(simplified.model))
     simplified.propagation = constants.facts_of(simplified.model)
-    simplified.is_near |= not sampling.RULES.keys().isdisjoint(replaced)
+    simplified.is_near |= not {*sampling.RULES, *arithmetic.RULES, *regions.RULES}.isdisjoint(replaced)
     chosen, rows = ([name for name in replaced if (name in bounded.RULES) == has_rows] for has_rows in (False, True))
-    notes = [f"{listed(chosen)} became comparisons, choices and moves of values"] if chosen else []
+    notes = [f"{listed(chosen)} became operators that harness computes"] if chosen else []
+    if not regions.RULES.keys().isdisjoint(chosen) and not is_run(simplified.source, simplified.batch):
+        notes = [_unconfirmed(simplified, note) for note in notes]
     return notes + (
         [f"{listed(rows)}: its rows have a bound, and those that ONNX does not give are -1"] if rows else []
     )
