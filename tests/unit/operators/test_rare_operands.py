@@ -56,6 +56,7 @@ def test_float_layers_are_asked_for_all_exponents(proto: Any) -> None:
 SHAPES = {"apart": {}, "common values": {"strides": [1, 1]}, "padding": {"pads": [1, 0, 1, 1], "strides": [2, 2]}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POOLS)
 @pytest.mark.parametrize("how", SHAPES)
 def test_any_two_codes_of_a_window_have_every_pair(name: str, how: str) -> None:
