@@ -21,6 +21,8 @@ from harness.analysis.proof_document import ProofDocument
 from harness.boards.identity import EMULATED, HARDWARE, THIS_MACHINE, VIRTUAL
 from harness.boards.profile import Profile
 from harness.boards.tuning.identify import this_boot_id
+from harness.build.bundle import BuildInputs
+from harness.build.codegen import Program
 from harness.core.errors import BoardError, InfrastructureError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import revision
@@ -33,7 +35,8 @@ from harness.operators.base import Layer
 from harness.operators.counters import LayerCoverage, Met
 from harness.operators.exact.onnx_functions import RUNTIME_DOMAINS
 from harness.operators.tensor import Tensor
-from harness.plan import memory, plan_check
+from harness.plan import claims, memory, plan_check
+from harness.plan.launches import planned_launches
 from harness.plan.plan import Plan, Task, buffer_bytes
 from harness.reference import coverage, engines, max_ratio
 from harness.reference.whole_network import NOTHING as NO_WHOLE
@@ -42,8 +45,6 @@ from harness.runs import folder as run_folder
 from harness.runs.entries import SCHEMA, ConformanceEntry, Provenance, Results, RunDocument
 from harness.runs.folder import ChunkRecord
 from harness.runs.job import ACCEPT_BOUND, Job, Request, command_line
-from harness.targets.bundle import BuildInputs
-from harness.targets.codegen import Program, planned_launches
 
 
 def conclude(
@@ -211,7 +212,7 @@ def _near(plan: Plan, records: Sequence[ChunkRecord]) -> LocalResult | None:
 
     BoardError if a chunk was not compared as the claims of the plan's targets require.
     """
-    bounded, found = bool(targets.bounded(plan)), [record.local for record in records if record.local]
+    bounded, found = bool(claims.bounded(plan)), [record.local for record in records if record.local]
     if len(found) != bounded * len(records):
         raise BoardError(f"{len(found)} of {len(records)} chunks were compared within bounds", "start a new run")
     return reduce(LocalResult.__add__, found) if found else None
@@ -362,7 +363,7 @@ def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
         )
         for index, item in enumerate(made.items)
     ]
-    stated = bool(targets.bounded(made))
+    stated = bool(claims.bounded(made))
     tasks = [
         entries.TaskEntry(
             name=task.name,
@@ -373,7 +374,7 @@ def plan_document(made: Plan, ran_on: Sequence[str]) -> dict[str, Any]:
             buffers=task.buffers,
             **_optional(made, task, claim if stated else None),
         )
-        for task, claim in zip(made.tasks, targets.claims(made), strict=True)
+        for task, claim in zip(made.tasks, claims.claims(made), strict=True)
     ]
     return entries.PlanEntry(
         board=made.board,
@@ -407,7 +408,7 @@ def memory_document(program: Program) -> dict[str, Any]:
     return {
         "constants": sum(table.values.nbytes for table in program.tables),
         "buffers": plan.block * buffer_bytes(plan.network, plan.tasks),
-        **dataclasses.asdict(memory.of(plan, targets.shares_buffers)),
+        **dataclasses.asdict(memory.of(plan)),
     }
 
 

@@ -12,11 +12,11 @@ from pydantic import Field
 
 from harness.analysis.proof_document import ProofDocument
 from harness.boards.identity import BoardIdentity
+from harness.build.bundle import PROGRAM, BuildInputs
 from harness.core.document import BELIEVED, CheckedBy, Document, Entries, Number
 from harness.operators.counters import Met
 from harness.plan.conformance.waiting import Waiting
 from harness.plan.items.equivalence import Equivalence
-from harness.targets.bundle import PROGRAM, BuildInputs
 
 SCHEMA = 2  # of run.json
 
@@ -234,7 +234,7 @@ class AssessmentEntry(Entries):
 
 
 class BundleEntry(Entries):
-    """The bundle; see `harness.targets.bundle.Bundle`."""
+    """The bundle; see `harness.build.bundle.Bundle`."""
 
     sha256: Annotated[str, OfRequest]
     compiler: Annotated[str, OfBundle]

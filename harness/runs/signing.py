@@ -37,6 +37,7 @@ from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import CryptoSigner, Signature, SSlibKey
 
 from harness.boards.keys import fingerprint
+from harness.core import registry
 from harness.core.errors import RequestError
 from harness.core.safe_io import parse_json
 
@@ -100,11 +101,6 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "run.json": ("urn:harness:run:v2", ()),
-    "decide.json": ("urn:harness:decision:v1", ("model", "property", "verdict", "counts", "harness")),
-    "wcet.json": (
-        "urn:harness:bounds:v1",
-        ("board", "model", "model_sha256", "bundle", "program_sha256", "instructions", "harness"),
-    ),
     "case.json": ("urn:harness:case:v1", ("request", "model", "template", "content_sha256", "harness")),
 }
 """The type of the predicate of each document, and the entries that it repeats; a run has its own predicate."""
@@ -113,7 +109,8 @@ BOARD = ("name", "soc", "kind", "address", "host_key", "machine_id", "boot_id")
 
 def statement(content: bytes, name: str = "run.json") -> bytes:
     """Return the statement of the document `name`, as canonical JSON; KeyError if it lacks an entry."""
-    found, (predicate_type, entries) = parse_json(content), PREDICATES[name]
+    found = parse_json(content)
+    predicate_type, entries = PREDICATES.get(name) or registry.evidence(name).predicate
     document = {
         "_type": STATEMENT_TYPE,
         "subject": [{"name": name, "digest": {"sha256": hashlib.sha256(content).hexdigest()}}],

@@ -6,7 +6,7 @@ import click
 
 from harness.cli._group import LazyGroup
 
-MODULES = {name: name for name in ("build", "check", "diff")}
+MODULES = {name: f".{name}" for name in ("build", "check", "diff")}
 
 
 EPILOG = "Example: harness case build --board xavier --model acas_coc"

@@ -128,7 +128,7 @@ def _steps(
     subject: Subject, asked: Mapping[str, Any], space: Workspace, console: Console
 ) -> Iterator[tuple[str, str, Callable[[], Path]]]:
     """Yield the commands that provide evidence: a name, the role of the evidence, and the command itself."""
-    from harness.cli import wcet
+    from harness.core import registry
     from harness.pipeline import measure, run
     from harness.pipeline.prove import default_floats
     from harness.runs.job import Request
@@ -148,7 +148,8 @@ def _steps(
         return measure.execute(measure.build_request(single, space), space, console)[1]
 
     def bounded() -> Path:
-        return wcet.bounded(space, board, model, None, {**asked, "block": None}, console)[1]
+        folder: Path = registry.evidence("wcet.json").make(space, board, model, {**asked, "block": None}, console)
+        return folder
 
     yield "prove", "proof", proved
     yield "run", "comparison", compared  # for targets without a proof; the folder of a proof has a comparison too

@@ -141,7 +141,7 @@ def _bring_in_network(found: NetworkImport, path: Path, output: str, console: Co
 
 
 def _bring_in_tflite(found: TfliteImport, path: Path, output: str, console: Console) -> None:
-    from harness.analysis.conversion import check_import
+    from harness.analysis.imported import check_import
 
     network = found.network
     with console.progress("LiteRT", TFLITE_VECTORS) as bar:

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.boards.identity import EMULATED, HARDWARE, THIS_MACHINE, VIRTUAL
-from harness.core import strict_yaml
+from harness.core import registry, strict_yaml
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.outcome import Outcome
 from harness.core.safe_io import parse_json, read_document
 from harness.plan import folder as plan_folder
 from harness.plan.plan import Plan
-from harness.runs import wcet
 from harness.runs.cases.entries import LeafEntry, Origin
 from harness.runs.decision import job as decision
 from harness.runs.entries import AnyDocument
@@ -25,12 +24,13 @@ from harness.runs.facts import where_it_ran
 from harness.runs.verification.claims import ContradictionError
 from harness.runs.verification.folder import RUN, plain
 
+WCET = "wcet.json"
 RUN_KIND, HYBRID, MEASUREMENT, BOUNDS = "run", "hybrid", "measurement", "bounds"
 DECISION, CERTIFICATE, FILE = "decision", "certificate", "file"
 OF_A_PLAN = (RUN_KIND, HYBRID, MEASUREMENT, BOUNDS)
 """Kinds of leaves that have a plan and a bundle."""
 DECISIONS = (DECISION, CERTIFICATE)
-DOCUMENTS = (RUN, wcet.DOCUMENT, decision.DOCUMENT)
+DOCUMENTS = (RUN, WCET, decision.DOCUMENT)
 REAL: tuple[Origin, ...] = ("hardware", "this machine")
 """Origins where every item ran on the board itself."""
 ORDER: tuple[Origin, ...] = (*REAL, "analysis", "file", "simulation", "emulation")
@@ -84,7 +84,7 @@ def read(path: Path, case: Path, *, with_files: bool = True) -> Leaf:
             missing = "it has none of " + ", ".join(DOCUMENTS)
             raise RequestError(f"{path}: no finished evidence: {missing}", "name a finished folder under runs/")
         document = read_document(path / name)
-        made = {RUN: _of_run, wcet.DOCUMENT: _of_bounds, decision.DOCUMENT: _of_decision}[name](document)
+        made = {RUN: _of_run, WCET: _of_bounds, decision.DOCUMENT: _of_decision}[name](document)
         files = {each: file_sha256(path / each) for each in (sorted(plain(path)) if with_files else [name])}
         common = {"path": os.path.relpath(path, case), "sha256": files[name], "files": files}
         return Leaf(path, LeafEntry.from_json(common | made[0]), made[1])
@@ -116,7 +116,7 @@ def architecture(run: Any) -> Mapping[str, Any]:
 
 
 def _of_bounds(content: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    found = wcet.WcetDocument.view(content)
+    found = registry.document("wcet").view(content)
     entry = _entry(BOUNDS, found.harness.revision, found.board, found.began)
     where = f"from the machine code of {found.machine}, without a board"
     return entry | {"model_sha256": found.model_sha256, "bundle": found.bundle, "where": where}, found

@@ -117,7 +117,7 @@ static inline void copy_row(const struct windows *w, const uint8_t *image, uint8
         tile[x] = (uint8_t)w->outside;
 }
 
-/* What the band that begins with the row `y` of windows reads of a group. */
+/* Copies the part of a group that the band of windows beginning with row `y` reads. */
 static inline void copy_tile(const struct windows *w, const uint8_t *group, uint8_t flip, uint32_t y, uint8_t *tile)
 {
     const uint32_t width = tile_width(w), height = tile_height(w);

@@ -8,7 +8,7 @@ import pytest
 
 from harness.boards.profile import Profile
 from harness.operators import obligations
-from harness.plan import plan
+from harness.plan import planner
 from harness.reference.specification import SpecificationReference
 from tests.support import integers
 from tests.support.programs.board_program import assert_same, build_patched, run_sanitized, with_flags
@@ -43,7 +43,7 @@ def test_no_operation_is_undefined(
     name: str, part: integers.Part, host: Profile, objects: Path, tmp_path: Path
 ) -> None:
     net = NETWORKS[name](part)
-    made = plan.make(net, of_variant(host, "c:inlined"), block=10)
+    made = planner.make(net, of_variant(host, "c:inlined"), block=10)
     flags = ("-O1", "-fsanitize=undefined,float-cast-overflow")
     program = build_patched(made, host, tmp_path, flags=flags, objects=objects)
     done = run_sanitized(program, integers.vectors(200), tmp_path)

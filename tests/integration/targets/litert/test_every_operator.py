@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from harness import targets
-from harness.analysis.conversion import decoded, encoded
+from harness.applications.convert.check import decoded, encoded
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.network import Network
