@@ -24,13 +24,13 @@ runs/<time>_<board>_<model>/
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import hashlib
 import json
 import os
 import re
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -419,13 +419,16 @@ class RunFolder:
                 yield name, known.get(name.split("_")[0]) or file_sha256(path)
 
 
+_APPENDING = threading.Lock()
+
+
 def _append(path: Path, entry: Mapping[str, Any]) -> None:
     """Append the entry on a new line, also after a line that a crash or a full disk cut off.
 
-    Threads may append at once: without the lock, one of them takes the line that another writes for a torn one.
+    Threads may append at once: without the lock, one of them takes the line that another writes for a torn one.  Other
+    processes are excluded by `held`, whose lock of the attempts this function must not wait for.
     """
-    with path.open("a+b", buffering=0) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with _APPENDING, path.open("a+b", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         torn = size and os.pread(file.fileno(), 1, size - 1) != b"\n"
         file.write(b"\n" * bool(torn) + json.dumps(entry).encode() + b"\n")

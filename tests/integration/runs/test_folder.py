@@ -406,6 +406,14 @@ def test_answers_of_several_threads_are_whole_lines(tmp_path: Path) -> None:
     assert sorted(answer["number"] for answer in folder.answers()) == list(range(200))
 
 
+def test_an_attempt_is_recorded_while_the_run_is_locked(tmp_path: Path) -> None:
+    """The lock of the run and the recorded attempt are in one file."""
+    folder = RunFolder.create_at(tmp_path / "run")
+    with folder.held():
+        folder.start_attempt()
+    assert len(folder.attempts()) == 1
+
+
 def test_two_processes_do_not_work_on_one_run(tmp_path: Path) -> None:
     folder = RunFolder.create_at(tmp_path / "run")
     with folder.held(), pytest.raises(RequestError, match="another process works on this run"), folder.held():
