@@ -87,11 +87,11 @@ def show_folder(folder: Path, output: Path | None, workspace: Workspace, console
 
 def _tell(made: Plan, board: Profile, output: Path | None, console: Console, *, force: bool) -> None:
     """Check that the plan's targets can compute it and that it is sound, print it, write its description."""
+    from harness.build import bundle, codegen
     from harness.plan import plan_check
     from harness.report.plan_table import plan_table
     from harness.runs.description import memory_entry, plan_entry
     from harness.runs.document import kind, where
-    from harness.targets import bundle, codegen
 
     bundle.check_targets(made, board)
     assessed = plan_check.assess(made)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness.report.site import LabContent, QuarantineState
 
 
-MUTATION = ROOT / "docs" / "mutation.md"
+MUTATION = ROOT / "docs" / "results" / "mutation.md"
 
 
 @click.command("report", epilog="Example: harness report --site site")

@@ -99,7 +99,7 @@ def command(
 def traced(space: Workspace, model: str, asked: dict[str, Any], console: Console) -> Traced:
     """Build the program of a model, plan or run, and the same program with debug data, and read both."""
     from harness.analysis.traceability import Traced
-    from harness.targets import bundle, codegen
+    from harness.build import bundle, codegen
 
     made, board, expected, proof = _planned(space, model, asked)
     bundle.require_stages(made, "a trace cannot find the machine code of")

@@ -50,9 +50,9 @@ def bounded(
 ) -> tuple[WcetDocument, Path]:
     """Bound the program of these options of a plan; return the document, and the folder of the evidence."""
     from harness import targets
+    from harness.build import bundle, codegen
     from harness.report import wcet as page
     from harness.runs import job, wcet
-    from harness.targets import bundle, codegen
 
     profile = targets.load_boards(space.boards).board(board)
     wcet.require_processor(profile)

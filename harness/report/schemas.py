@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.analysis.proof_document import ProofDocument
 from harness.analysis.traceability import TraceabilityDocument
+from harness.build.bundle import Manifest
 from harness.core.document import Document, json_schema
 from harness.core.installation import ROOT
 from harness.model.analysis.document import AnalysisDocument
@@ -13,7 +14,6 @@ from harness.runs.decision.entries import BoundsDocument, DecisionDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
 from harness.runs.profile import ProfileDocument
 from harness.runs.wcet import WcetDocument
-from harness.targets.bundle import Manifest
 
 FOLDER = ROOT / "docs" / "schemas"
 DOCUMENTS: dict[str, type[Document]] = {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from harness.build.bundle import PROGRAM
 from harness.report.page import Check, environment, label_cells, script, sha256sum
 from harness.runs.wcet import AIS, BUNDLE, DOCUMENT, FFX, SCHEMA, WcetDocument
-from harness.targets.bundle import PROGRAM
 
 
 def html(document: WcetDocument) -> str:

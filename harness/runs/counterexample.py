@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness import targets
 from harness.analysis.compare import Difference, compare, difference_map
 from harness.analysis.minimise import minimise
 from harness.core.arrays import Array
@@ -24,6 +23,7 @@ from harness.core.errors import InfrastructureError
 from harness.execution import dumps, program
 from harness.execution.program import Deployed
 from harness.model.network import Network
+from harness.plan import claims
 from harness.plan.plan import Plan
 from harness.runs.entries import FailingEntry, InputValueEntry
 from harness.runs.folder import ChunkRecord
@@ -76,7 +76,7 @@ def has_none(plan: Plan) -> str:
     """
     if plan.network.steps > 1:
         return "a step of a stream fails with the steps before it, not alone"
-    return "the plan has bounded layers" if targets.bounded(plan) else ""
+    return "the plan has bounded layers" if claims.bounded(plan) else ""
 
 
 def first_difference(records: Iterable[ChunkRecord]) -> tuple[int, Difference] | None:

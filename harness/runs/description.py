@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from harness import targets
+from harness.build.codegen import Program
 from harness.model import stream as streams
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.tensor import Tensor
-from harness.plan import memory
+from harness.plan import claims, memory
+from harness.plan.launches import planned_launches
 from harness.plan.plan import Plan, Task, buffer_bytes
 from harness.reference import coverage
 from harness.runs import entries
-from harness.targets.codegen import Program, planned_launches
 
 
 def plan_entry(plan: Plan, ran_on: Sequence[str]) -> entries.PlanEntry:
@@ -32,7 +33,7 @@ def plan_entry(plan: Plan, ran_on: Sequence[str]) -> entries.PlanEntry:
         )
         for index, item in enumerate(plan.items)
     ]
-    stated = bool(targets.bounded(plan))
+    stated = bool(claims.bounded(plan))
     tasks = [
         entries.TaskEntry(
             name=task.name,
@@ -43,7 +44,7 @@ def plan_entry(plan: Plan, ran_on: Sequence[str]) -> entries.PlanEntry:
             buffers=task.buffers,
             **_optional(plan, task, claim if stated else None),
         )
-        for task, claim in zip(plan.tasks, targets.claims(plan), strict=True)
+        for task, claim in zip(plan.tasks, claims.claims(plan), strict=True)
     ]
     return entries.PlanEntry(
         board=plan.board,
@@ -77,7 +78,7 @@ def memory_entry(program: Program) -> entries.MemoryEntry:
     return entries.MemoryEntry(
         constants=sum(table.values.nbytes for table in program.tables),
         buffers=plan.block * buffer_bytes(plan.network, plan.tasks),
-        **dataclasses.asdict(memory.of(plan, targets.shares_buffers)),
+        **dataclasses.asdict(memory.of(plan)),
     )
 
 

@@ -13,6 +13,7 @@ from harness.analysis.proof_document import ProofDocument
 from harness.boards.identity import EMULATED, HARDWARE, THIS_MACHINE, VIRTUAL
 from harness.boards.profile import Profile
 from harness.boards.tuning.identify import this_boot_id
+from harness.build.bundle import BuildInputs
 from harness.core.errors import InfrastructureError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import revision
@@ -30,7 +31,6 @@ from harness.runs import folder as run_folder
 from harness.runs.entries import SCHEMA, Provenance, RunDocument
 from harness.runs.job import ACCEPT_BOUND, Job, Request, command_line
 from harness.runs.verdict import Observations, changed_vectors
-from harness.targets.bundle import BuildInputs
 
 
 def conclude(

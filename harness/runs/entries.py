@@ -13,12 +13,12 @@ from pydantic import Field
 from harness.analysis.compare import Bounded, Comparison, Difference
 from harness.analysis.proof_document import ProofDocument
 from harness.boards.identity import BoardIdentity
+from harness.build.bundle import PROGRAM, BuildInputs
 from harness.core.document import BELIEVED, CheckedBy, Document, Entries, Number
 from harness.operators.counters import Met
 from harness.plan.conformance.document import ConformanceEntry
 from harness.plan.plan_check import AssessmentEntry
 from harness.runs.measurement.devices import DeviceTime
-from harness.targets.bundle import PROGRAM, BuildInputs
 
 SCHEMA = 2  # of run.json
 
@@ -207,7 +207,7 @@ class MemoryEntry(Entries):
 
 
 class BundleEntry(Entries):
-    """The bundle; see `harness.targets.bundle.Bundle`."""
+    """The bundle; see `harness.build.bundle.Bundle`."""
 
     sha256: Annotated[str, OfRequest]
     compiler: Annotated[str, OfBundle]

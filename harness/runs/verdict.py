@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from harness import targets
 from harness.analysis.compare import NOTHING, Comparison, Difference, difference_map
 from harness.analysis.diagnosis import Diagnosis, DifferenceSummary, Hypothesis, common, map_shape, merge, named
 from harness.analysis.local import LocalResult
@@ -23,6 +22,7 @@ from harness.core.text import plural, shortened
 from harness.execution import dumps
 from harness.model.network import Network
 from harness.operators.counters import LayerCoverage, Met
+from harness.plan import claims
 from harness.plan.conformance import ConformanceEntry
 from harness.plan.plan import Plan
 from harness.reference import coverage, max_ratio
@@ -127,7 +127,7 @@ def _near(plan: Plan, records: Sequence[ChunkRecord]) -> LocalResult | None:
     BoardError if a chunk was not compared as the claims of the plan's targets require.
     """
     results = [record.local for record in records if record.local]
-    required = len(records) if targets.bounded(plan) else 0
+    required = len(records) if claims.bounded(plan) else 0
     if len(results) != required:
         raise BoardError(f"{len(results)} of {len(records)} chunks were compared within bounds", "start a new run")
     return reduce(LocalResult.__add__, results) if results else None

@@ -29,6 +29,9 @@ from harness.analysis.wcet.bounds import PER_BYTE, PER_COPY, PER_ROUNDING, Bound
 from harness.analysis.wcet.graph import PROCESSORS
 from harness.boards.identity import HARDWARE
 from harness.boards.profile import Profile, restored
+from harness.build import codegen
+from harness.build.bundle import MANIFEST, PROGRAM, Bundle, Manifest, compiled, name_of
+from harness.build.debug_lines import line_of
 from harness.core import strict_json
 from harness.core.document import BELIEVED, CheckedBy, Document, Entries, write_json
 from harness.core.errors import HarnessError, RequestError, ToolError
@@ -40,11 +43,8 @@ from harness.plan import plan_check
 from harness.plan.plan import Plan
 from harness.runs.entries import OMITTED, AnyDocument, HarnessEntry
 from harness.runs.folder import RunFolder, now
-from harness.targets import codegen
 from harness.targets.base import COMPILED
-from harness.targets.bundle import MANIFEST, PROGRAM, Bundle, Manifest, compiled, name_of
 from harness.targets.compiler_flags import is_zig
-from harness.targets.debug_lines import line_of
 
 DOCUMENT, MODEL, PLAN, BUNDLE, REPORT = "wcet.json", "model.onnx", "plan", "bundle", "report.html"
 FFX, AIS = "flow_facts.ffx", "flow_facts.ais"

@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.boards.profile import ItemProfile, Profile
+from harness.build import codegen
 from harness.core.arrays import Array
 from harness.operators.obligations import ProofStep
-from harness.plan import plan
+from harness.plan import plan, planner
 from harness.reference import SpecificationReference
-from harness.targets import codegen, supports
+from harness.targets import supports
 from tests.integration.programs.test_operators import COMPILED, half_way_vectors, models
 from tests.integration.programs.test_parts import everything
 from tests.integration.programs.test_split import ITEMS
@@ -56,7 +57,7 @@ class Accelerator:
 
     def plan(self, model: onnx.ModelProto, host: Profile, **choices: Any) -> plan.Plan:
         """Return the plan of a model for the device."""
-        return plan.make(parse(model), self.board(host), self.targets or None, **choices)
+        return planner.make(parse(model), self.board(host), self.targets or None, **choices)
 
     def build(self, made: plan.Plan, host: Profile, folder: Path, **choices: Any) -> BoardProgram:
         """Build the program of one of its plans."""

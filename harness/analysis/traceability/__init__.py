@@ -27,11 +27,11 @@ from harness.analysis.traceability.attribution import Attribution
 from harness.analysis.traceability.debug_data import DebugData
 from harness.analysis.traceability.document import SCHEMA, DeviceEntry, NodeEntry, TaskEntry, TraceabilityDocument
 from harness.analysis.traceability.sources import Sources
+from harness.build import codegen
+from harness.build.bundle import PROGRAM, Bundle
 from harness.core.errors import ToolError
 from harness.core.installation import revision
 from harness.plan.items.description import columns_text
-from harness.targets import codegen
-from harness.targets.bundle import PROGRAM, Bundle
 
 __all__ = ["TraceabilityDocument", "Traced", "module_of"]
 

@@ -21,11 +21,11 @@ from harness.analysis.traceability.document import (
     TaskEntry,
 )
 from harness.analysis.traceability.sources import Sources
+from harness.build import codegen
 from harness.core.errors import RequestError
 from harness.core.text import plural
 from harness.operators.base import Layer
 from harness.operators.obligations import Extent
-from harness.targets import codegen
 from harness.targets.toolchain import EXACTNESS_FLAGS
 
 OF_STAGES = (

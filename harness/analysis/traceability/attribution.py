@@ -24,7 +24,9 @@ from harness.analysis.traceability.document import (
     OwnerEntry,
     SectionEntry,
 )
-from harness.targets import Table, codegen
+from harness.build import codegen
+from harness.plan.launches import input_array
+from harness.targets import Table
 
 DESCRIPTORS = "plan as tables (network.c)"
 INPUT = "input of the network (network.c)"
@@ -475,7 +477,7 @@ def _names(generated: codegen.Program) -> dict[str, tuple[str, Owner]]:
     """Return kind and owner of the tables and buffers of network.c by their names."""
     objects = {codegen.ARENA: ("buffer", of_support(SHARED)), "network": ("data", of_support(DESCRIPTORS))}
     network = generated.plan.network
-    objects |= {codegen.input_array(network, tensor): ("buffer", of_support(INPUT)) for tensor in network.inputs}
+    objects |= {input_array(network, tensor): ("buffer", of_support(INPUT)) for tensor in network.inputs}
     for task, code in zip(generated.plan.tasks, generated.tasks, strict=True):
         objects |= {table.name: ("table", of_task(task.name)) for table in code.tables}
         buffers = [f"{task.name}_output", f"{task.name}_copies"]

@@ -16,9 +16,9 @@ from harness.analysis.wcet.graph import Block
 from harness.analysis.wcet.paths import Path as CostliestPath
 from harness.analysis.wcet.paths import costliest
 from harness.analysis.wcet.state import RefusedError
+from harness.build import codegen
+from harness.build.codegen import Forward
 from harness.core.errors import ToolError
-from harness.targets import codegen
-from harness.targets.codegen import Forward
 
 PER_COPY, PER_BYTE, PER_ROUNDING = 64, 1, 16
 """Instructions that are assumed: of memcpy, memmove and memset, of each of their bytes, of rintf, fminf and fmaxf."""

@@ -15,9 +15,9 @@ import numpy as np
 from harness.analysis.inspection.program import Program
 from harness.analysis.wcet.execution import Accessed, Execution
 from harness.analysis.wcet.state import STACK_BYTES, STACK_TOP
+from harness.build import codegen
+from harness.build.codegen import ARENA
 from harness.operators.base import Layer
-from harness.targets import codegen
-from harness.targets.codegen import ARENA
 from harness.targets.generated import Table
 
 LINKER_SECTIONS = (".got", ".got.plt")

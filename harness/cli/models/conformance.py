@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,7 @@ from harness.cli import _completion
 from harness.cli._options import Words, as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, RequestError
+from harness.core.installation import revision
 from harness.core.table import Table
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ COLUMNS = ("c", "cuda", "iree", "tiovx", "vitis", "litert")
 """The targets of the table of operators, in their order."""
 PAGE = """\
 # Conformance
+
+{day:%Y-%m-%d}, revision {revision}.
 
 `harness models conformance --markdown` wrote this page. It computes the tests that ONNX has for backends
 (`onnx.backend.test` of onnx {version}) by the specification, without a board: the network is loaded as `harness run`
@@ -63,7 +67,7 @@ and of the proof then hold for all layers of its passed tests. A target may refu
 @click.command("conformance", epilog="Example: harness models conformance --set node --only 'test_reduce_*'")
 @click.option("--set", "chosen", type=click.Choice(SETS), multiple=True, help="A set of tests; by default all.")
 @click.option("--only", default="*", metavar="PATTERN", help="Tests whose names match, such as 'test_conv_*'.")
-@click.option("--markdown", is_flag=True, help="Print the page docs/conformance.md.")
+@click.option("--markdown", is_flag=True, help="Print the page docs/results/conformance.md.")
 @click.option(
     "--board", shell_complete=_completion.boards,
     help="Compute the passed tests on this board, too, and compare every activation bit for bit.",
@@ -158,7 +162,7 @@ def page(outcomes: dict[str, list[Outcome]]) -> str:
     every = [each for of_set in outcomes.values() for each in of_set]
     reasons = [[str(count), kind.replace("|", r"\|")] for kind, count in conformance.reasons(every)[:SHOWN]]
     parts = [
-        PAGE.format(version=onnx.__version__)
+        PAGE.format(version=onnx.__version__, day=datetime.now(UTC), revision=revision())
         + _table(["set", *conformance.RESULTS], [_row(*entry) for entry in outcomes.items()]),
         "## Reasons of refusals\n\n"
         "Names, numbers and shapes are left out (`...`, n).\n\n" + _table(["tests", "reason"], reasons),

@@ -10,6 +10,7 @@ from pathlib import Path
 from harness import targets
 from harness.boards.profile import Profile
 from harness.boards.workspace import Workspace
+from harness.build import bundle, codegen
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import SOURCES, git, is_committed, revision
@@ -30,7 +31,6 @@ from harness.runs.cases.evidence import (
 )
 from harness.runs.decision import certificate
 from harness.runs.decision.job import read_stated
-from harness.targets import bundle, codegen
 
 NOT_OF_EVIDENCE = ("harness/report", "harness/nightly", "harness/runs/cases", "harness/cli/case")
 """Folders of pages, nights and cases: no evidence of a board depends on them."""

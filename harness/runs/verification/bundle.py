@@ -9,13 +9,13 @@ from typing import Any
 
 from harness import targets
 from harness.boards.profile import Profile
+from harness.build import bundle, codegen
 from harness.core.errors import HarnessError
 from harness.core.file_digest import file_sha256
 from harness.plan import folder
 from harness.runs.verification.claims import ContradictionError, UncheckedError, listed, require_equal
 from harness.runs.verification.folder import RUN, Evidence
 from harness.runs.verification.revisions import by_its_revision
-from harness.targets import bundle, codegen
 
 # Run with the modules of another revision, by `python -c`: plan folder, laboratory, board, cache.
 _BUILD = """\
@@ -24,7 +24,7 @@ from pathlib import Path
 try:
     from harness.boards import profile
     from harness.plan import folder
-    from harness.targets import bundle, codegen
+    from harness.build import bundle, codegen
     generate = getattr(codegen, "generate", lambda plan: plan)
 except ImportError:  # a revision before the packages
     from harness import bundle, plan_folder as folder, profile

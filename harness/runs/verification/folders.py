@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.build.bundle import MANIFEST, PROGRAM, Manifest
 from harness.core.errors import HarnessError, RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.safe_io import read_document
@@ -36,7 +37,6 @@ from harness.runs.verification.revisions import require_possible_time
 from harness.runs.verification.signature import signed
 from harness.runs.verification.verify import Wanted, description, reports, verify
 from harness.targets.base import COMPILED
-from harness.targets.bundle import MANIFEST, PROGRAM, Manifest
 
 OF_OTHERS = (decision.DOCUMENT, wcet.DOCUMENT)
 

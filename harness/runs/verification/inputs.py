@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.build import codegen
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256, folder_sha256
 from harness.core.safe_io import require_keys
@@ -31,7 +32,6 @@ from harness.runs.verification.board import profile_of
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
 from harness.runs.verification.folder import RUN, Evidence
 from harness.runs.verification.revisions import SLACK, require_possible_time
-from harness.targets import codegen
 
 COMPARED_AT_ONCE = 100_000
 

@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from harness import targets
+from harness.build import bundle, codegen
 from harness.core.file_digest import file_sha256, folder_sha256
 from harness.core.installation import BOARDS_FILE, ROOT
 from harness.core.strict_json import text
 from harness.plan import folder as plan_folder
 from harness.runs import wcet
 from harness.runs.folder import write_json
-from harness.targets import bundle, codegen
 from tests.campaigns.forgeries.bases import Bases
 from tests.campaigns.forgeries.forger import CASE, Change, Document, all_of, edit, in_document, in_text, redo, rehash
 from tests.campaigns.forgeries.forgery import Using, forgeries

@@ -8,7 +8,7 @@ import pytest
 
 from harness.boards.profile import Profile
 from harness.operators import obligations
-from harness.plan import plan
+from harness.plan import planner
 from harness.reference.specification import SpecificationReference
 from tests.support import integers
 from tests.support.programs.board_program import assert_same, build_patched, run_sanitized, with_flags
@@ -36,7 +36,7 @@ def test_every_variant_has_the_bits_of_the_specification(
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_operation_is_undefined(name: str, host: Profile, tmp_path: Path) -> None:
     net = NETWORKS[name]()
-    made = plan.make(net, of_variant(host, "c:inlined"), block=10)
+    made = planner.make(net, of_variant(host, "c:inlined"), block=10)
     program = build_patched(made, host, tmp_path, flags=("-O1", "-fsanitize=undefined,float-cast-overflow"))
     done = run_sanitized(program, integers.vectors(200), tmp_path)
     assert (done.returncode, done.stderr.count("runtime error")) == (0, 0), done.stderr

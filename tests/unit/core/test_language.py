@@ -34,7 +34,7 @@ def test_docstrings_start_with_their_subject_or_a_verb() -> None:
 
 
 def test_phrases_that_readers_cannot_search_for_do_not_return() -> None:
-    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     sources = [path for path in (ROOT / "harness").rglob("*") if path.suffix in {".py", ".jinja"}]
     pattern = re.compile(rf"\b({'|'.join(PHRASES)})\b", re.IGNORECASE)
     found = [f"{path}: {match[0]}" for path in (*pages, *sources) for match in pattern.finditer(path.read_text())]

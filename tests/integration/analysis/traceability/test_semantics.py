@@ -1,4 +1,4 @@
-"""docs/semantics.md is what the operators, the sources and the proof say, and it has every operator."""
+"""docs/reference/semantics.md is what the operators, the sources and the proof say, and it has every operator."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ import pytest
 
 from harness.analysis.traceability import TraceabilityDocument, Traced
 from harness.boards.profile import Profile, Toolchain
+from harness.build import bundle, codegen
 from harness.core.errors import ToolError
 from harness.operators.qgemm import QGemm
-from harness.plan import plan
+from harness.plan import planner
 from harness.report import traceability as page
-from harness.targets import bundle, codegen
 from harness.targets.contraction import signed_weights
 from tests.campaigns.misra.check import network
 from tests.support.programs.c_variants import EVERY, GNU, of_variant
@@ -57,7 +57,7 @@ def assert_complete(document: TraceabilityDocument) -> None:
 @pytest.fixture(scope="module")
 def generic(host: Profile, cache: Path) -> Traced:
     board = of_variant(host, "c:generic").model_copy(update={"toolchain": PLAIN})
-    return traced(codegen.generate(plan.make(network("dense"), board)), board, cache)
+    return traced(codegen.generate(planner.make(network("dense"), board)), board, cache)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_every_byte_of_other_programs(name: str, target: str, compiler: str, hos
     if target not in EVERY:
         of_network = host.items["network"].model_copy(update={"target": target})
         board = host.model_copy(update={"items": host.items | {"network": of_network}, "toolchain": board.toolchain})
-    found = traced(codegen.generate(plan.make(network(name), board)), board, cache)
+    found = traced(codegen.generate(planner.make(network(name), board)), board, cache)
     complete = found.document()
     assert_complete(complete)
     dense = {each.name for each in complete.nodes if each.operator == "QGemm"}

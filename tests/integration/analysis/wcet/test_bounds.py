@@ -12,11 +12,11 @@ from harness.analysis.inspection import program
 from harness.analysis.wcet.graph import Functions
 from harness.analysis.wcet.stack import frame
 from harness.boards.profile import Profile
+from harness.build import bundle, codegen
+from harness.build.debug_lines import line_of
 from harness.core.errors import ToolError
 from harness.model.network import Network
-from harness.plan import plan
-from harness.targets import bundle, codegen
-from harness.targets.debug_lines import line_of
+from harness.plan import planner
 from harness.targets.toolchain import Compiler
 from tests.support import builders
 from tests.support.objects import COMPILE
@@ -69,7 +69,7 @@ def test_frames_are_those_that_the_compiler_states(
 ) -> None:
     monkeypatch.setattr(Compiler, "build", COMPILE)  # object files that are kept come without the compiler's statement
     board = with_compiler(host, "c:generic", GNU, ("-O1",))
-    made = plan.make(dense(), board, block=1)
+    made = planner.make(dense(), board, block=1)
     built = build_patched(made, board, tmp_path, flags=("-fstack-usage",))
     lines = [line.split("\t") for path in tmp_path.glob("*.su") for line in path.read_text().splitlines()]
     named = [(place.rpartition(":")[2], int(size), kind) for place, size, kind in lines]
@@ -87,7 +87,7 @@ def test_frames_are_those_that_the_compiler_states(
 
 def test_an_instruction_has_the_line_of_its_source(host: Profile, tmp_path: Path) -> None:
     board = with_compiler(host, "c:generic", GNU, ("-O1",))
-    made = plan.make(dense(), board, block=1)
+    made = planner.make(dense(), board, block=1)
     generated = codegen.generate(made)
     built = bundle.build(generated, board, tmp_path)
     path = built.folder / bundle.PROGRAM
@@ -113,7 +113,7 @@ def test_an_instruction_has_the_line_of_its_source(host: Profile, tmp_path: Path
 )
 def test_a_wrong_loop_bound_is_found(wrong: Patch, words: str, host: Profile, tmp_path: Path, objects: Path) -> None:
     board = with_compiler(host, "c:generic", GNU, ("-O1",))
-    made = plan.make(dense(), board, block=1)
+    made = planner.make(dense(), board, block=1)
     built = build_patched(made, board, tmp_path, [wrong], objects=objects)
     with pytest.raises(ToolError) as error:
         wcet.of_program(codegen.generate(made), built.path)

@@ -21,15 +21,16 @@ import pytest
 
 from harness import targets
 from harness.boards.profile import ItemProfile, Profile
+from harness.build import bundle, codegen
+from harness.build.bundle import Bundle
 from harness.core.arrays import Array
 from harness.core.errors import RequestError, ToolError
 from harness.model.network import Network
 from harness.operators.qgemm import QGemm
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.plan import Plan
-from harness.targets import KERNELS, bundle, codegen
+from harness.targets import KERNELS
 from harness.targets import c as target_c
-from harness.targets.bundle import Bundle
 from harness.targets.contraction import DEPTH_LIMIT
 from tests.support import builders
 from tests.support.cli.command import Ended, User
@@ -59,7 +60,7 @@ def board(host: Profile) -> Profile:
 
 @pytest.fixture(scope="module")
 def made(net: Network, board: Profile) -> Plan:
-    return plan.make(net, board, block=10)
+    return planner.make(net, board, block=10)
 
 
 @pytest.fixture
@@ -231,7 +232,7 @@ def test_kernels_that_do_not_compile_are_a_tools_failure_and_leave_nothing(
 
 def test_an_unknown_target_is_answered_with_the_choices(net: Network, board: Profile, tmp_path: Path) -> None:
     with pytest.raises(RequestError) as caught:
-        bundle.build(codegen.generate(plan.make(net, board, ["c", "cc"])), board, tmp_path)
+        bundle.build(codegen.generate(planner.make(net, board, ["c", "cc"])), board, tmp_path)
     assert caught.value.message == "unknown target 'cc'"
     assert caught.value.hint == f"did you mean c? valid choices: {', '.join(targets.names())}"
 
@@ -239,7 +240,7 @@ def test_an_unknown_target_is_answered_with_the_choices(net: Network, board: Pro
 def test_a_layer_that_the_target_cannot_compute_is_refused(board: Profile, tmp_path: Path) -> None:
     deep = parse(builders.random_network(np.random.default_rng(5), (DEPTH_LIMIT + 1, 2)))
     with pytest.raises(RequestError) as caught:
-        bundle.build(codegen.generate(plan.make(deep, board)), board, tmp_path)
+        bundle.build(codegen.generate(planner.make(deep, board)), board, tmp_path)
     assert caught.value.message.startswith("target c cannot compute layer layer_0 (QGemm): 33026 inputs")
     assert "--items" in caught.value.hint
 
@@ -286,10 +287,10 @@ def test_a_target_without_add_refuses_residual_networks_and_computes_others(
     items = ["modest", "modest"]
     residual = parse(builders.random_network(np.random.default_rng(5), (3, 4, 2), residual=2))
     with pytest.raises(RequestError) as caught:
-        bundle.build(codegen.generate(plan.make(residual, board, items)), board, tmp_path)
+        bundle.build(codegen.generate(planner.make(residual, board, items)), board, tmp_path)
     assert caught.value.message == ("target modest cannot compute layer layer_0_sum_2 (Add): it has no float32 unit")
     assert caught.value.hint == "choose another target for that item with --items"
-    run(bundle.build(codegen.generate(plan.make(net, board, items)), board, tmp_path), net, tmp_path)
+    run(bundle.build(codegen.generate(planner.make(net, board, items)), board, tmp_path), net, tmp_path)
 
 
 @pytest.mark.parametrize("command", [["plan"], ["run", "--vectors", "10"]])
@@ -393,7 +394,7 @@ def test_names_that_could_end_a_comment_or_a_string_cannot(
     model.graph.input[0].name, model.graph.output[0].name = f"{name} in", f"{name} out 2"
     hostile = dataclasses.replace(parse(model), name=name)
     board = with_flags(board, "-O0", "-Wall", "-Wextra", "-Wtrigraphs", "-Werror")
-    found = bundle.build(codegen.generate(plan.make(hostile, board)), board, tmp_path)
+    found = bundle.build(codegen.generate(planner.make(hostile, board)), board, tmp_path)
     run(found, hostile, tmp_path)
     assert re.fullmatch(r"[A-Za-z0-9_./:+-]*", handshake(found)["model"])
 
@@ -401,7 +402,7 @@ def test_names_that_could_end_a_comment_or_a_string_cannot(
 def test_a_single_item_needs_no_barrier(net: Network, board: Profile, tmp_path: Path) -> None:
     everything = ItemProfile(target="c", operators=("QuantizeLinear", "QGemm"))
     alone = board.model_copy(update={"items": {"all": everything}})
-    run(bundle.build(codegen.generate(plan.make(net, alone)), alone, tmp_path), net, tmp_path)
+    run(bundle.build(codegen.generate(planner.make(net, alone)), alone, tmp_path), net, tmp_path)
 
 
 def test_layers_with_the_same_name_get_their_own(net: Network, board: Profile, tmp_path: Path) -> None:
@@ -410,7 +411,7 @@ def test_layers_with_the_same_name_get_their_own(net: Network, board: Profile, t
         node.name = ["layer", "Layer", "LAYER"][index]
     same = parse(model)
     assert [layer.name for layer in same.layers] == ["layer", "layer_2", "layer_3"]
-    run(bundle.build(codegen.generate(plan.make(same, board)), board, tmp_path), same, tmp_path)
+    run(bundle.build(codegen.generate(planner.make(same, board)), board, tmp_path), same, tmp_path)
 
 
 def test_every_table_names_its_node_and_tensors(built: Bundle, net: Network) -> None:
@@ -436,7 +437,7 @@ def test_a_sum_names_both_its_terms_and_its_constant_is_the_models_bit_for_bit(b
     model.graph.initializer.append(onnx.numpy_helper.from_array(addend, "addend"))
     model.graph.node.append(onnx.helper.make_node("Add", ["addend", "layer_0_sum_2_out"], ["y"], name="shift"))
     model.graph.output[0].name = "y"
-    source = codegen.generate(plan.make(parse(model), board)).source
+    source = codegen.generate(planner.make(parse(model), board)).source
     terms = "reads layer_0_term_1_out and layer_0_term_2_out, writes layer_0_sum_2_out"
     assert f"/* Layer 3, Add: node layer_0_sum_2, {terms}. */" in source
     assert np.array(table(source, "shift_addend"), np.float32).tobytes() == addend.tobytes()

@@ -6,9 +6,8 @@ Its comments name the ONNX node of every task, so that a person can walk from a 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,28 +19,26 @@ from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.obligations import StageKind
-from harness.operators.region import Region
 from harness.operators.tensor import Tensor
 from harness.plan.items.description import columns_text
-from harness.plan.plan import Compute, HandOver, Plan, Source, Step, Task, buffer_bytes
-from harness.targets.generated import C_TYPES, ItemCode, Join, Launch, LayerCode, Stage, Table, TaskView
+from harness.plan.launches import (
+    Merge,
+    PlannedLaunch,
+    input_array,
+    is_on_device,
+    item_views,
+    merges_of,
+    output_buffer,
+    place_of,
+    planned_launches,
+    require_lowerings,
+    source_buffers,
+)
+from harness.plan.plan import Compute, HandOver, Plan, Step, Task
+from harness.targets.generated import C_TYPES, ItemCode, LayerCode, Stage, Table
 
 ARENA = "arena"
 """The name in `network.c` of the bytes that buffers share."""
-
-
-@dataclasses.dataclass(frozen=True)
-class PlannedLaunch:
-    """Tasks of an item that its target may compute together: adjacent, with nothing in between.
-
-    `sources` are the tasks outside the launch whose buffers it reads, and inputs of the network, each once.
-    `outputs` are its tasks whose buffers are read outside; nothing needs to read a result of the network.
-    """
-
-    item: int
-    tasks: tuple[Task, ...]
-    sources: tuple[Task | Tensor, ...]
-    outputs: tuple[Task, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,18 +115,6 @@ def generate(plan: Plan) -> Program:
     return Program(plan, items, tasks, launches, text, storage, forwards, tuple(_ends(plan, items)))
 
 
-def require_lowerings(plan: Plan) -> None:
-    """Raise RequestError if the target of an item cannot compute one of its layers exactly."""
-    for task in plan.tasks:
-        target, layer = plan.items[task.item].target, plan.part(task)
-        reason = targets.find(target).unsupported(layer)
-        if reason:
-            raise RequestError(
-                f"target {target} cannot compute layer {layer.name} ({layer.operator}): {reason}",
-                "choose another target for that item with --items",
-            )
-
-
 def _require_no_device(plan: Plan) -> None:
     """Raise RequestError if a buffer that shares bytes belongs to an item whose driver decides when it is accessed."""
     for task in plan.tasks:
@@ -140,71 +125,6 @@ def _require_no_device(plan: Plan) -> None:
                 "time between two hand-overs",
                 "leave the task out of the arena in plan.yaml, or make the plan again: harness plan --buffers reuse",
             )
-
-
-def planned_launches(plan: Plan) -> tuple[PlannedLaunch, ...]:
-    """Return the launches of all items, in the order of their first tasks."""
-    readers = _readers(plan)
-    found = [
-        PlannedLaunch(
-            index, tuple(tasks), _sources(plan, tasks), tuple(t for t in tasks if _is_output(plan, t, tasks, readers))
-        )
-        for index in range(len(plan.items))
-        for tasks in _launches_of(plan, index)
-    ]
-    return tuple(sorted(found, key=lambda launch: _place(launch.tasks[0])))
-
-
-def item_views(plan: Plan) -> list[list[Launch]]:
-    """Return the launches of every item as its target sees them."""
-    views: list[list[Launch]] = [[] for _ in plan.items]
-    launches, readers = planned_launches(plan), _readers(plan)
-    launch_of = {task.name: launch for launch in launches for task in launch.tasks}
-    for launch in launches:
-        views[launch.item].append([_view(plan, task, launch_of, readers[task.name]) for task in launch.tasks])
-    return views
-
-
-def vector_bytes(plan: Plan) -> int:
-    """Return the bytes of memory that each vector of a block takes on the board: buffers, and copies for devices."""
-    items = zip(plan.items, item_views(plan), strict=True)
-    copies = sum(targets.find(item.target).device_bytes(launches) for item, launches in items)
-    return buffer_bytes(plan.network, plan.tasks) + copies
-
-
-def _view(plan: Plan, task: Task, launch_of: Mapping[str, PlannedLaunch], readers: Sequence[Task]) -> TaskView:
-    own = launch_of[task.name]
-    outside = [reader for reader in readers if launch_of[reader.name] is not own]
-    handed = [reader for reader in outside if _reads(plan, reader, task, taken=True)]
-    written = {writer: None for source in plan.sources(task) if _is_taken(plan, task, source)
-               for writer in source.writers if launch_of[writer.name] is not own}  # fmt: skip
-    others = (launch_of[other.name] for other in (*written, *handed))
-    is_result = not readers or task.layer == len(plan.network.layers) - 1
-    return TaskView(
-        plan.part(task),
-        tuple(_source_buffers(plan, task)),
-        is_result or any(_reads(plan, reader, task, taken=False) for reader in outside),
-        is_handed=bool(handed),
-        taken=tuple(map(_output, written)),
-        joins=tuple(_joins_of(plan, task)),
-        awaited=tuple(dict.fromkeys(other.tasks[0].name for other in others if other.item != own.item)),
-    )
-
-
-def _is_taken(plan: Plan, task: Task, source: Source) -> bool:
-    """Return whether all values of a source of `task` stay in the memory of the device on which they were computed.
-
-    In a pipeline buffers have copies, and the schedule reads them from one execution to the next.
-    """
-    if plan.depth > 1 or not source.writers:
-        return False
-    memories = {targets.find(plan.items[each.item].target).device_memory for each in (task, *source.writers)}
-    return len(memories) == 1 and memories != {""}
-
-
-def _reads(plan: Plan, reader: Task, writer: Task, *, taken: bool) -> bool:
-    """Return whether a source of `reader` has values of `writer`, in the memory of a device or in the buffer."""
-    return any(_is_taken(plan, reader, source) == taken for source in plan.sources(reader) if writer in source.writers)
 
 
 def _source(
@@ -261,7 +181,7 @@ def _printable(name: str) -> str:
 
 
 def _with_merges(plan: Plan, task: Task, code: LayerCode) -> LayerCode:
-    merges = (merge.stage for merge in _merges_of(plan, task))
+    merges = (merge.stage for merge in _merges_in_buffers(plan, task))
     return dataclasses.replace(code, stages=(*merges, *code.stages), target=plan.items[task.item].target)
 
 
@@ -278,7 +198,7 @@ def _storage(
         sources = (source for other in of_launch for source in plan.sources(other))
         read += [input_array(plan.network, source.tensor) for source in sources if not source.writers]
         for other in of_launch:
-            for merge in _merges_of(plan, other):
+            for merge in _merges_in_buffers(plan, other):
                 sizes[merge.buffer] = plan.block * merge.stage.output_width * merge.stage.output_dtype.itemsize
                 read.append(merge.buffer)
         for name in (_array(task), *read):
@@ -295,12 +215,12 @@ def _storage(
 
 def _forwards(plan: Plan, codes: Sequence[LayerCode], served: Sequence[Sequence[Task]]) -> tuple[Forward, ...]:
     found = []
-    arrays = {_output(task): _array(task) for task in plan.tasks}
+    arrays = {output_buffer(task): _array(task) for task in plan.tasks}
     for task, code, of_launch in zip(plan.tasks, codes, served, strict=True):
         merges: tuple[tuple[str, tuple[str | None, ...]], ...] = tuple(
-            (merge.stage.name, (None, merge.buffer)) for other in of_launch for merge in _merges_of(plan, other)
+            (merge.stage.name, (None, merge.buffer)) for other in of_launch for merge in _merges_in_buffers(plan, other)
         )
-        sources = [arrays.get(name, name) for name in _source_buffers(plan, task)]
+        sources = [arrays.get(name, name) for name in source_buffers(plan, task)]
         resets = [stage.name for stage in code.stages if stage.part is StageKind.RESET]
         merges += tuple((name, (*sources, _array(task))) for name in resets)
         before = [_array(task)] if resets else []  # what the execution before has left
@@ -325,83 +245,15 @@ def _called(code: LayerCode, sources: Sequence[str], output: str) -> tuple[tuple
     return tuple((stage.name, (*begin, end)) for stage, begin, end in zip(own, starts, ends, strict=True))
 
 
-def _launches_of(plan: Plan, item: int) -> list[list[Task]]:
-    """Return the tasks of an item in launches; all sources of a launch are complete before it starts."""
-    fuses_tasks = targets.find(plan.items[item].target).fuses_tasks
-    found: list[list[Task]] = []
-    joins = False
-    for step in plan.schedules[item]:
-        if isinstance(step, Compute):
-            task = plan.tasks[step.task]
-            if joins and found[-1][-1].stage == task.stage and not _merges_any(plan, task, found[-1]):
-                found[-1].append(task)
-            else:
-                found.append([task])
-        joins = fuses_tasks and isinstance(step, Compute)
-    return found
-
-
-def _sources(plan: Plan, launch: Sequence[Task]) -> tuple[Task | Tensor, ...]:
-    read: dict[Task | Tensor, None] = {}
-    for source in (source for task in launch for source in plan.sources(task)):
-        read |= dict.fromkeys(source.writers or (source.tensor,))
-    return tuple(source for source in read if source not in launch)
-
-
-def _is_output(plan: Plan, task: Task, launch: Sequence[Task], readers: Mapping[str, Sequence[Task]]) -> bool:
-    is_result = not readers[task.name] or task.layer == len(plan.network.layers) - 1
-    return is_result or any(reader not in launch for reader in readers[task.name])
-
-
-def _merges_any(plan: Plan, task: Task, of: Sequence[Task]) -> bool:
-    """Return whether `task` joins a source with columns that one of these tasks writes."""
-    return any(writer in of for source in plan.sources(task) if source.is_joined for writer in source.writers)
-
-
-def _readers(plan: Plan) -> dict[str, list[Task]]:
-    """Return by the name of a task those that read its output."""
-    readers: dict[str, list[Task]] = {task.name: [] for task in plan.tasks}
-    for task in plan.tasks:
-        for writer in dict.fromkeys(writer for source in plan.sources(task) for writer in source.writers):
-            readers[writer.name].append(task)
-    return readers
-
-
 def _served(plan: Plan, launches: Sequence[PlannedLaunch]) -> list[Sequence[Task]]:
     """Return for every task the tasks whose sources its forward prepares: a whole launch at its first, else none."""
     heads = {launch.tasks[0].name: launch.tasks for launch in launches}
     return [heads.get(task.name, ()) for task in plan.tasks]
 
 
-def _source_buffers(plan: Plan, task: Task) -> list[str]:
-    """Return the names of the buffers of the task's sources in its code."""
-    return [
-        _merged(task, index) if source.is_joined else _written(plan.network, source)[0]
-        for index, source in enumerate(plan.sources(task))
-    ]
-
-
-def _written(network: Network, source: Source) -> list[str]:
-    """Return the buffers that hold the values of a source."""
-    return [_output(writer) for writer in source.writers] or [input_array(network, source.tensor)]
-
-
-def input_array(network: Network, tensor: Tensor) -> str:
-    """Return the name of the buffer of an input of the network."""
-    return "input" if len(network.inputs) == 1 else f"input_{network.inputs.index(tensor)}"
-
-
-def _output(task: Task) -> str:
-    return f"{task.name}_output"
-
-
 def _array(task: Task) -> str:
     """Return the name of the buffer, or of the array of its copies."""
-    return _output(task) if task.buffers == 1 else f"{task.name}_copies"
-
-
-def _merged(task: Task, source: int) -> str:
-    return f"{task.name}_source_{source}"
+    return output_buffer(task) if task.buffers == 1 else f"{task.name}_copies"
 
 
 def _task_text(plan: Plan, task: Task, code: LayerCode, served: Sequence[Task]) -> str:
@@ -413,74 +265,19 @@ def _task_text(plan: Plan, task: Task, code: LayerCode, served: Sequence[Task]) 
         f"/* Layer {task.layer}, {part.operator}: node {_printable(part.node)}{columns}, {tensors}. */",
         _buffer(task, part),
         *_buffers_ahead(plan, task, served),
-        *(_merge_code(plan, merge) for other in served for merge in _merges_of(plan, other)),
+        *(_merge_code(plan, merge) for other in served for merge in _merges_in_buffers(plan, other)),
         *([code.definitions] if code.definitions else []),
         f"\nstatic void {task.name}_forward(size_t vectors, {_execution(plan, task, served)})\n{{",
         *_copies(plan, task, served),
-        *(_merge(merge) for other in served for merge in _merges_of(plan, other)),
+        *(_merge(merge) for other in served for merge in _merges_in_buffers(plan, other)),
         f"{code.forward}\n}}",
     ]
     return "\n".join(lines)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Merge:
-    """A source of a task that is brought together in a buffer: the stage that does it, and the tensor's values.
-
-    The stage reads the `parts` side by side: the buffers of the writers, or that of an input of the network.
-    """
-
-    stage: Stage
-    buffer: str
-    source: Source
-    parts: tuple[str, ...]
-
-    @property
-    def written(self) -> list[Region]:
-        """The regions of the tensor that the buffers hold."""
-        return [writer.region for writer in self.source.writers] or [Region(0, self.source.tensor.size)]
-
-    @property
-    def starts(self) -> list[int]:
-        """The first value of each buffer in a vector of the stage."""
-        return list(itertools.accumulate((region.size for region in self.written), initial=0))[:-1]
-
-    def places(self) -> npt.NDArray[np.intp]:
-        """Return the place of each value of the source in a vector of the stage."""
-        size = self.source.tensor.size
-        places = np.zeros(size, np.intp)
-        places[np.concatenate([region.indices(size) for region in self.written])] = np.arange(self.stage.input_width)
-        return places[self.source.region.indices(size)]
-
-
-def merged_places(plan: Plan) -> dict[str, npt.NDArray[np.intp]]:
-    """Return by the name of each merging stage the places in its input of the values that it gives, (width,)."""
-    return {merge.stage.name: merge.places() for task in plan.tasks for merge in _all_merges(plan, task)}
-
-
-def _merges_of(plan: Plan, task: Task) -> list[_Merge]:
+def _merges_in_buffers(plan: Plan, task: Task) -> list[Merge]:
     """Return the sources of `task` that the program brings together."""
-    return [merge for merge in _all_merges(plan, task) if not _is_taken(plan, task, merge.source)]
-
-
-def _joins_of(plan: Plan, task: Task) -> Iterator[Join]:
-    """Yield the sources of `task` that its device brings together."""
-    for merge in _all_merges(plan, task):
-        if _is_taken(plan, task, merge.source):
-            widths = tuple(region.size for region in merge.written)
-            yield Join(merge.buffer, merge.stage, merge.parts, widths, merge.places())
-
-
-def _all_merges(plan: Plan, task: Task) -> list[_Merge]:
-    """Return the sources of `task` that are brought together."""
-    found = []
-    for index, source in enumerate(plan.sources(task)):
-        if source.is_joined:
-            name, dtype, width = _merged(task, index), source.tensor.dtype, source.region.size
-            given = sum(writer.size for writer in source.writers) or source.tensor.size
-            stage = Stage(StageKind.MERGE, f"{name}_{StageKind.MERGE.value}", dtype, given, dtype, width)
-            found.append(_Merge(stage, name, source, tuple(_written(plan.network, source))))
-    return found
+    return [merge for merge in merges_of(plan, task) if not is_on_device(plan, task, merge.source)]
 
 
 def _buffer(task: Task, part: Layer) -> str:
@@ -519,12 +316,7 @@ def _arena_text(plan: Plan) -> list[str]:
 
 def _buffers_ahead(plan: Plan, task: Task, served: Sequence[Task]) -> list[str]:
     """Return the buffers that a launch reads and that are defined below its first task: C permits both declarations."""
-    return [_buffer(other, plan.part(other)) for other in _read(plan, served) if _place(other) > _place(task)]
-
-
-def _place(task: Task) -> tuple[int, int]:
-    """Return the sort key of a task: its layer, then its first column."""
-    return task.layer, task.start
+    return [_buffer(other, plan.part(other)) for other in _read(plan, served) if place_of(other) > place_of(task)]
 
 
 def _read(plan: Plan, served: Sequence[Task]) -> list[Task]:
@@ -533,7 +325,7 @@ def _read(plan: Plan, served: Sequence[Task]) -> list[Task]:
     return [writer for writer in dict.fromkeys(writers) if writer not in served]
 
 
-def _merge_code(plan: Plan, merge: _Merge) -> str:
+def _merge_code(plan: Plan, merge: Merge) -> str:
     """Return the buffer in which a source is merged, and the stage that does it, for the schedule and the proof."""
     stage, writers = merge.stage, merge.source.writers
     c_type, given, width = C_TYPES[stage.input_dtype.name], stage.input_width, stage.output_width
@@ -583,14 +375,14 @@ def _copies(plan: Plan, task: Task, served: Sequence[Task]) -> list[str]:
     """Return the declarations of the copies for the execution, under the names that the code uses."""
     layers = plan.network.layers
     return [
-        f"    {C_TYPES[layers[other.layer].dtype.name]} (*{_output(other)})[{other.size}] = "
+        f"    {C_TYPES[layers[other.layer].dtype.name]} (*{output_buffer(other)})[{other.size}] = "
         f"{_array(other)}[execution % {other.buffers}u];"
         for other in [*_read(plan, served), task]
         if other.buffers > 1
     ]
 
 
-def _merge(merge: _Merge) -> str:
+def _merge(merge: Merge) -> str:
     """Return the loop in which a reader brings a source together."""
     given = ", ".join(f"{part}[v]" for part in merge.parts)
     call = _merge_call(merge.stage, given, f"{merge.buffer}[v]")

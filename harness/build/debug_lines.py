@@ -11,9 +11,9 @@ from typing import Any
 from elftools.elf.elffile import ELFFile
 
 from harness.boards.profile import Profile
+from harness.build.bundle import PROGRAM, recipe_of
+from harness.build.codegen import Program
 from harness.core.errors import HarnessError
-from harness.targets.bundle import PROGRAM, recipe_of
-from harness.targets.codegen import Program
 
 SECTIONS = (".text", ".rodata")
 

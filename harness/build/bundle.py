@@ -19,14 +19,15 @@ from typing import Any
 
 from harness import targets
 from harness.boards.profile import BareMetal, Profile
+from harness.build.codegen import Program
 from harness.core.document import Document, Entries, write_json
 from harness.core.errors import RequestError
 from harness.core.locking import exclusive
 from harness.core.text import plural
+from harness.plan import launches
 from harness.plan.plan import Plan, buffer_bytes
-from harness.targets import codegen, compiler_flags, strip, toolchain
+from harness.targets import compiler_flags, strip, toolchain
 from harness.targets.base import COMPILED, KERNELS, KernelCompiler, Target
-from harness.targets.codegen import Program
 from harness.targets.generated import Launch
 from harness.targets.toolchain import Compiler
 
@@ -264,14 +265,14 @@ def check_targets(plan: Plan, profile: Profile) -> None:
                 f"choose {' or '.join(sorted(name for name in targets.names() if targets.find(name).freestanding))}",
             )
         targets.find(item.target).check_profile(profile)
-    codegen.require_lowerings(plan)
+    launches.require_lowerings(plan)
     _check_memory(plan, profile)
     _check_resources(plan, profile)
 
 
 def _check_memory(plan: Plan, profile: Profile) -> None:
     """Raise RequestError if the buffers of a block, and their copies for devices, exceed the budget of the board."""
-    a_vector, budget = codegen.vector_bytes(plan), profile.memory_budget_mib << 20
+    a_vector, budget = launches.vector_bytes(plan), profile.memory_budget_mib << 20
     if plan.block * a_vector > budget:
         fits = budget // a_vector
         smaller = f"use --block {fits} or less, or " if fits else ""
@@ -308,8 +309,8 @@ def check_memory(program: Program, profile: Profile) -> None:
 
 def _check_resources(plan: Plan, profile: Profile) -> None:
     """Raise RequestError if all items of a target together need more than the board has."""
-    for name, target, launches in _launches(plan):
-        reason = target.resource_shortage(launches, profile)
+    for name, target, of_target in _launches(plan):
+        reason = target.resource_shortage(of_target, profile)
         if reason:
             raise RequestError(
                 f"{plan.network.name} on board {profile.name}: target {name} {reason}",
@@ -320,15 +321,15 @@ def _check_resources(plan: Plan, profile: Profile) -> None:
 
 def estimate(plan: Plan, profile: Profile) -> tuple[str, ...]:
     """Return the lines of all targets about the plan: resources and predicted times."""
-    return tuple(line for _, target, launches in _launches(plan) for line in target.estimate(launches, profile))
+    return tuple(line for _, target, tasks in _launches(plan) for line in target.estimate(tasks, profile))
 
 
 def _launches(plan: Plan) -> list[tuple[str, Target, list[Launch]]]:
     """Return for every target, whatever the variant: its name, one variant, and the launches of all its items."""
     found: dict[str, tuple[str, Target, list[Launch]]] = {}
-    for item, launches in zip(plan.items, codegen.item_views(plan), strict=True):
+    for item, of_item in zip(plan.items, launches.item_views(plan), strict=True):
         name, _, _ = item.target.partition(":")
-        found.setdefault(name, (name, targets.find(item.target), []))[2].extend(launches)
+        found.setdefault(name, (name, targets.find(item.target), []))[2].extend(of_item)
     return list(found.values())
 
 
@@ -348,7 +349,7 @@ def _sources(program: Program, profile: Profile) -> dict[str, bytes]:
     Without an operating system a file of kernels/bare takes the place of the one of its name in kernels/program.
     """
     folders = {KERNELS / "program": None}
-    for item, views in zip(program.plan.items, codegen.item_views(program.plan), strict=True):
+    for item, views in zip(program.plan.items, launches.item_views(program.plan), strict=True):
         target = targets.find(item.target)
         folders.update(dict.fromkeys(target.folders()))
         folders.update((folder, None) for lowering in target.used(views) for folder in lowering.folders)
