@@ -26,7 +26,7 @@ try:
     from harness.plan import folder
     try:
         from harness.build import bundle, codegen
-    except ImportError:  # a revision before this package
+    except ImportError:  # a revision with the code generation in targets
         from harness.targets import bundle, codegen
     generate = getattr(codegen, "generate", lambda plan: plan)
 except ImportError:  # a revision before the packages
