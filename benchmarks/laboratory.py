@@ -24,13 +24,13 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the simulated laboratory of the tests
 
+from harness.applications.nightly.campaign import resumed
+from harness.applications.nightly.previous_nights import Past
+from harness.applications.nightly.process_pool import Children
+from harness.applications.nightly.schedule import Rules
 from harness.core.outcome import Outcome
-from harness.nightly import record
-from harness.nightly.campaign import resumed
-from harness.nightly.previous_nights import Past
-from harness.nightly.process_pool import Children
-from harness.nightly.record import Entry
-from harness.nightly.schedule import Rules
+from harness.runs.history import night_record as record
+from harness.runs.history.night_record import Entry
 from tests.support.nightly.simulated import TEN_MINUTES_S, Answer, Command, Nobody, Simulated, commands, well
 
 DAY_S = 86400.0

@@ -25,10 +25,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the laboratory of the 
 import machine
 
 from harness.core.installation import ROOT
-from harness.nightly.history import index
-from harness.nightly.history.index import Wanted
-from harness.nightly.history.run_record import Run
 from harness.report import site
+from harness.runs.history import index
+from harness.runs.history.index import Wanted
+from harness.runs.history.run_record import Run
 from tests.support.history import laboratory
 
 MUTATION = ROOT / "docs" / "results" / "mutation.md"

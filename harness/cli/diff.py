@@ -20,9 +20,9 @@ from harness.core.table import Table
 from harness.core.time_units import duration
 
 if TYPE_CHECKING:
-    from harness.nightly.history.difference import Change, Difference
-    from harness.nightly.history.run_record import Run
     from harness.runs.entries import AnyDocument
+    from harness.runs.history.difference import Change, Difference
+    from harness.runs.history.run_record import Run
     from harness.runs.measurement.statistics import Readings
 
 
@@ -59,8 +59,8 @@ class _Side:
 
 def diff(before: Path, after: Path, workspace: Workspace, console: Console) -> None:
     """Print the changes; RequestError if one of the runs is not a finished run."""
-    from harness.nightly.history import difference
-    from harness.nightly.history.run import DAMAGES
+    from harness.runs.history import difference
+    from harness.runs.history.run import DAMAGES
 
     one, two = (_side(path, workspace) for path in (before, after))
     try:
@@ -81,9 +81,9 @@ def diff(before: Path, after: Path, workspace: Workspace, console: Console) -> N
 
 def _side(path: Path, workspace: Workspace) -> _Side:
     """Return the run in a folder, or with that name under runs/."""
-    from harness.nightly.history import run as runs
-    from harness.nightly.history.run_record import State, stamp
     from harness.runs import DOCUMENT
+    from harness.runs.history import run as runs
+    from harness.runs.history.run_record import State, stamp
 
     folder = workspace.run(path)
     if not stamp(folder):
@@ -138,9 +138,9 @@ def _counts(one: _Side, two: _Side) -> Iterator[dict[str, Any]]:
 
 def _earlier(one: _Side, workspace: Workspace) -> Iterator[_Side]:
     """Yield earlier measurements of the same program; differences between them are noise."""
-    from harness.nightly.history import index
-    from harness.nightly.history import run as runs
-    from harness.nightly.history.index import Wanted
+    from harness.runs.history import index
+    from harness.runs.history import run as runs
+    from harness.runs.history.index import Wanted
 
     me = runs.read(one.folder)
     with index.opened(workspace.runs) as known:
@@ -172,7 +172,7 @@ def _readings(side: _Side) -> Readings | None:
 
 
 def _document(one: _Side, two: _Side, found: Difference, times: Mapping[str, Any], sentence: str) -> dict[str, Any]:
-    from harness.nightly.history.difference import NO_CHANGE
+    from harness.runs.history.difference import NO_CHANGE
 
     return {
         "before": str(one.folder),

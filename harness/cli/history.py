@@ -21,8 +21,8 @@ from harness.core.table import Table
 from harness.core.text import duration
 
 if TYPE_CHECKING:
-    from harness.nightly.history.index import Wanted
-    from harness.nightly.history.run_record import Run
+    from harness.runs.history.index import Wanted
+    from harness.runs.history.run_record import Run
 
 
 OF_OTHERS = (Outcome.NOT_RUN, Outcome.VALID, Outcome.NOT_VALID)  # of entries of a night
@@ -61,8 +61,8 @@ def history(wanted: Mapping[str, Any], workspace: Workspace, console: Console, *
 
     RequestError for an unknown verdict, an invalid date, and a board or model without runs.
     """
-    from harness.nightly.history import index
-    from harness.nightly.history.index import Wanted
+    from harness.runs.history import index
+    from harness.runs.history.index import Wanted
 
     chosen = _chosen(wanted)
     with index.opened(workspace.runs, rebuild=rebuild) as runs:
@@ -77,7 +77,7 @@ def history(wanted: Mapping[str, Any], workspace: Workspace, console: Console, *
 
 
 def _chosen(wanted: Mapping[str, Any]) -> Wanted:
-    from harness.nightly.history.index import Wanted
+    from harness.runs.history.index import Wanted
 
     verdict = wanted["verdict"]
     if verdict is not None and verdict not in VERDICTS:
@@ -88,7 +88,7 @@ def _chosen(wanted: Mapping[str, Any]) -> Wanted:
 
 def _since(text: str) -> str:
     """Return a day in the format of `run.json`; `7d` is seven days before now."""
-    from harness.runs import folder  # a slow import: see `harness.nightly.history.run_record`
+    from harness.runs import folder  # a slow import: see `harness.runs.history.run_record`
 
     if match := re.fullmatch(r"([0-9]{1,5})d", text):
         return f"{folder.now().astimezone(UTC) - timedelta(days=int(match[1])):%Y-%m-%dT%H:%M:%SZ}"

@@ -12,6 +12,7 @@ COMMANDS = {
     "case": "harness.applications.case.command",
     "decide": "harness.applications.decide.command",
     "models hybrid": "harness.applications.decide.hybrid.command",
+    "nightly": "harness.applications.nightly.command",
     "profile": "harness.applications.profile.command",
     "trace": "harness.applications.trace.command",
     "wcet": "harness.applications.wcet.command",

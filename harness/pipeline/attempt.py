@@ -24,12 +24,12 @@ from harness.core.interrupts import reason
 from harness.core.safe_io import visible
 from harness.execution import dumps, program
 from harness.execution.program import Deployed
-from harness.nightly.history.previous import previous
 from harness.reference import engines
 from harness.runs import chunks
 from harness.runs import folder as run_folder
 from harness.runs.entries import MeasurementDocument, RunDocument
 from harness.runs.folder import RunFolder
+from harness.runs.history.previous import previous
 from harness.runs.job import Job, Request
 
 Finished = TypeVar("Finished", RunDocument, MeasurementDocument)

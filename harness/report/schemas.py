@@ -8,8 +8,8 @@ from harness.core import registry
 from harness.core.document import Document, json_schema
 from harness.core.installation import ROOT
 from harness.model.analysis.document import AnalysisDocument
-from harness.nightly.record import NightDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
+from harness.runs.history.night_record import NightDocument
 
 FOLDER = ROOT / "docs" / "schemas"
 DOCUMENTS: dict[str, type[Document]] = {

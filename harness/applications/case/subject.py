@@ -32,7 +32,12 @@ from harness.model.network import Network
 from harness.plan.plan import Plan
 from harness.runs import job
 
-NOT_OF_EVIDENCE = ("harness/report", "harness/nightly", "harness/applications/case")
+NOT_OF_EVIDENCE = (
+    "harness/report",
+    "harness/runs/history",
+    "harness/applications/nightly",
+    "harness/applications/case",
+)
 """Folders of pages, nights and cases: no evidence of a board depends on them."""
 
 

@@ -18,8 +18,8 @@ from typing import Any
 from harness.boards.workspace import write_whole
 from harness.core.errors import RequestError
 from harness.core.locking import exclusive
-from harness.nightly.history.run_record import Run, State
 from harness.report.site.labels import file_name, link
+from harness.runs.history.run_record import Run, State
 
 MARK = "site.json"
 LOCK = ".lock"

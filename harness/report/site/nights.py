@@ -9,9 +9,9 @@ from pathlib import PurePath
 
 from harness.core.outcome import Ending, Outcome
 from harness.core.text import duration, plural, retries
-from harness.nightly.history.nights import Change, ChangeKind, Past
-from harness.nightly.record import Attempt, Entry, Night
 from harness.report.site.labels import SIGNS, TONES, day, file_name, link
+from harness.runs.history.night_record import Attempt, Entry, Night
+from harness.runs.history.nights import Change, ChangeKind, Past
 
 UNSURE = {ChangeKind.INCONCLUSIVE, ChangeKind.NOT_RUN, ChangeKind.QUARANTINED}
 SURPRISES = {"bad": "wrong", "unsure": "inconclusive", "idle": "not run"}

@@ -18,10 +18,6 @@ from markupsafe import Markup
 
 from harness import __version__
 from harness.core.text import duration
-from harness.nightly.history.nights import Past
-from harness.nightly.history.run_record import Run
-from harness.nightly.history.trend import trends
-from harness.nightly.record import LATEST_S
 from harness.report.page import environment, label_cells, script
 from harness.report.site import files
 from harness.report.site.files import Page, Written
@@ -30,6 +26,10 @@ from harness.report.site.nights import Context, NightView, OpenSince, Quarantine
 from harness.report.site.source import LabContent, OutOfUse, QuarantineState
 from harness.report.site.trends import TrendView, trend_view
 from harness.runs.facts import clean
+from harness.runs.history.night_record import LATEST_S
+from harness.runs.history.nights import Past
+from harness.runs.history.run_record import Run
+from harness.runs.history.trend import trends
 
 LATEST = 20  # runs on the index
 MOST_DRAWN = 6  # trends on the index

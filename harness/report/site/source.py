@@ -9,13 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from harness.core.errors import RequestError
-from harness.nightly import record
-from harness.nightly.history import index
-from harness.nightly.history.index import Wanted
-from harness.nightly.history.nights import confirmed
-from harness.nightly.history.run_record import Run
-from harness.nightly.record import Night
 from harness.report.site.labels import moment
+from harness.runs.history import index
+from harness.runs.history import night_record as record
+from harness.runs.history.index import Wanted
+from harness.runs.history.night_record import Night
+from harness.runs.history.nights import confirmed
+from harness.runs.history.run_record import Run
 
 MOST_TEXT = 4 << 20  # bytes of the mutation table
 SLACK_S = 86_400.0  # between the clocks of a night and of its runs

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from harness.core.time_units import duration, unit_of
-from harness.nightly.history.run_record import Run
-from harness.nightly.history.trend import NoiseLevel, Series, Trend
 from harness.report.chart import WIDE, Axis, Chart, Key, Shape, Tick, area, line
 from harness.report.site.nights import board_page
+from harness.runs.history.run_record import Run
+from harness.runs.history.trend import NoiseLevel, Series, Trend
 
 PLOT_WIDTH, PLOT_HEIGHT = 330, 120
 DAY_S = 86_400.0

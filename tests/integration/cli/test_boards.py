@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.applications.nightly import result_parser
+from harness.applications.nightly.result_parser import Said
 from harness.boards import profile
 from harness.boards.locks import hold
 from harness.boards.locks.ticket import user_name
-from harness.nightly import result_parser
-from harness.nightly.result_parser import Said
 from tests.support.cli.command import User
 
 UNREACHABLE = """\

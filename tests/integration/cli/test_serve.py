@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.applications.nightly.lock import alone
 from harness.cli.serve import read_inside
 from harness.core.outcome import Ending, Outcome
-from harness.nightly import record
-from harness.nightly.lock import alone
-from harness.nightly.record import Attempt, Result
+from harness.runs.history import night_record as record
+from harness.runs.history.night_record import Attempt, Result
 from tests.support.cli.command import User
 from tests.support.history import laboratory
 from tests.support.history.laboratory import Board

@@ -18,9 +18,9 @@ from typing import Any
 
 from harness import report
 from harness.core.outcome import Ending, Outcome
-from harness.nightly import record
-from harness.nightly.record import Attempt, Begun, Entry, Health, Result
 from harness.runs.folder import content_sha256
+from harness.runs.history import night_record as record
+from harness.runs.history.night_record import Attempt, Begun, Entry, Health, Result
 from tests.support.measurement import documents
 
 FIRST = datetime(2026, 10, 24, 2, tzinfo=UTC)

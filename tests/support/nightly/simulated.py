@@ -15,13 +15,13 @@ from typing import Any
 
 import click
 
+from harness.applications.nightly.job_commands import JobCommands
+from harness.applications.nightly.previous_nights import Past
+from harness.applications.nightly.result_parser import Said
+from harness.applications.nightly.schedule import BoardJob
 from harness.cli.main import cli
 from harness.core.outcome import Outcome
-from harness.nightly.job_commands import JobCommands
-from harness.nightly.previous_nights import Past
-from harness.nightly.record import Entry, Result
-from harness.nightly.result_parser import Said
-from harness.nightly.schedule import BoardJob
+from harness.runs.history.night_record import Entry, Result
 
 TEN_MINUTES_S = 600.0
 
@@ -71,7 +71,7 @@ def read(words: Sequence[str], boards: Mapping[str, str]) -> Command:
 
 @dataclass
 class Simulated:
-    """Implements harness.nightly.campaign.Runner; `behave` says how each command ends."""
+    """Implements harness.applications.nightly.campaign.Runner; `behave` says how each command ends."""
 
     behave: Behaviour
     clock_s: float = 1_000_000.0
@@ -157,7 +157,7 @@ def well(command: Command) -> Answer:
 
 @dataclass
 class Nobody:
-    """Looks on and remembers; implements harness.nightly.campaign.Watcher."""
+    """Looks on and remembers; implements harness.applications.nightly.campaign.Watcher."""
 
     begun: list[BoardJob] = field(default_factory=list)
     told: list[str] = field(default_factory=list)

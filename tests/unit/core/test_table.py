@@ -15,7 +15,9 @@ from rich.console import Console as RichConsole
 from harness.core.table import Table, fitted
 
 HARNESS = Path(__file__).parents[3] / "harness"
-LIVE = HARNESS / "nightly" / "progress.py"  # a view that is drawn again and again, with a line for each board
+LIVE = (
+    HARNESS / "applications" / "nightly" / "progress.py"
+)  # a view that is drawn again and again, with a line for each board
 ROWS = (("quantize_input", "prepost (cuda:layerwise)", "25,000"), ("dense_1", "network", "1,250,000"))
 
 

@@ -112,7 +112,7 @@ def test_boxes_are_bounded_by_workers(cluster: Cluster, tmp_path: Path, cache: P
 
 
 def test_an_address_without_a_scheduler(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.nightly.cluster.CONNECT_TIMEOUT_S", 1)
+    monkeypatch.setattr("harness.applications.decide.cluster.CONNECT_TIMEOUT_S", 1)
     user, domain = User(tmp_path, cache), random_domain(1, argmax=True)
     model, stated = domain.write(tmp_path, property="robust", axes=domain.axes())
     options = ("--model", str(model), "--property", str(stated), "--scheduler", "tcp://127.0.0.1:9")

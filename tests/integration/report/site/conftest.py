@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.applications.nightly.lock import alone
 from harness.core.installation import ROOT
-from harness.nightly.lock import alone
 from harness.report import site
 from tests.support.history import laboratory
 from tests.support.history.laboratory import Board

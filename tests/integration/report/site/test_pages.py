@@ -16,13 +16,13 @@ import pytest
 
 from harness.core.errors import RequestError
 from harness.core.outcome import Ending, Outcome
-from harness.nightly import record
-from harness.nightly.record import Attempt, Result
 from harness.report import site
 from harness.report.site import OutOfUse, QuarantineState
 from harness.report.site.files import COPIED
 from harness.report.site.nights import OpenSince
 from harness.report.site.trends import Days
+from harness.runs.history import night_record as record
+from harness.runs.history.night_record import Attempt, Result
 from tests.integration.report.site.conftest import BOARDS, HOSTILE
 from tests.support.history.laboratory import Board, make, make_wrong, run_document
 
