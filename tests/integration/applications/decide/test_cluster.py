@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.core.errors import RequestError
 from tests.support.cli.command import User
 from tests.support.decide.domains import random_domain
 
@@ -110,9 +111,10 @@ def test_boxes_are_bounded_by_workers(cluster: Cluster, tmp_path: Path, cache: P
     assert together.code == alone.code == 1
 
 
-def test_an_address_without_a_scheduler(tmp_path: Path, cache: Path) -> None:
+def test_an_address_without_a_scheduler(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.nightly.cluster.CONNECT_TIMEOUT_S", 1)
     user, domain = User(tmp_path, cache), random_domain(1, argmax=True)
     model, stated = domain.write(tmp_path, property="robust", axes=domain.axes())
     options = ("--model", str(model), "--property", str(stated), "--scheduler", "tcp://127.0.0.1:9")
-    ended = user.harness("decide", *options)
-    assert (ended.code, "no Dask scheduler answers at tcp://127.0.0.1:9" in ended.err) == (2, True), ended.err
+    with pytest.raises(RequestError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+        user.here("decide", *options)
