@@ -232,6 +232,7 @@ def test_an_empty_environment_gets_what_the_wheel_needs(wheel: Path, tmp_path: P
 
 
 @pytest.mark.campaign
+@pytest.mark.timeout(1800)  # the proof takes 90 s of processor time
 def test_the_tutorial_shows_what_its_commands_print(installed: Path, tmp_path: Path) -> None:
     """All commands of the page run in a shell, as a user of the wheel has them; numbers and times may be others."""
     program = shutil.copytree(installed, tmp_path / "installed")
