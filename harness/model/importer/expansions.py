@@ -23,7 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from harness import operators
 from harness.core.arrays import Array
-from harness.model.importer import opsets
+from harness.model.importer import opsets, selections
 from harness.model.importer.replacement import Replacement, attributes_of, operators_of, replace_nodes, with_attributes
 from harness.operators.half_elements import OPERANDS
 from harness.operators.tensor import INT8, INT32, UINT8, integer_limits, is_float
@@ -186,11 +186,12 @@ def expand(model: onnx.ModelProto, opset: int) -> list[str]:
 def _write_quantisers(model: onnx.ModelProto, types: Mapping[str, onnx.TypeProto]) -> list[str]:
     """Write such nodes in place, whose inputs have these types; return their operators."""
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    tables = {node.input[0] for node in model.graph.node if node.op_type in selections.RULES and node.input}
 
     def write(to: Replacement, node: onnx.NodeProto) -> None:
         if not all(name in constants for name in node.input[1:] if name):
             return
-        if _is_weight(node, constants):
+        if _is_weight(node, constants, tables):
             values = _weights(
                 [numpy_helper.to_array(constants[name]) for name in node.input if name], attributes_of(node)
             )
@@ -231,14 +232,18 @@ def _cast(to: Replacement, tensor: str, source: int, kind: int) -> str:
     return tensor if source == kind else to.add("Cast", [tensor], to=kind)
 
 
-def _is_weight(node: onnx.NodeProto, constants: Mapping[str, TensorProto]) -> bool:
-    """Return whether a node dequantises constants of types or blocks that `harness.model.parse` does not read."""
+def _is_weight(node: onnx.NodeProto, constants: Mapping[str, TensorProto], tables: Collection[str]) -> bool:
+    """Return whether a node dequantises constants that are stored as float32.
+
+    These are tables of selections, and constants of types or blocks that `harness.model.parse` does not read.
+    """
     stated = attributes_of(node)
     if node.op_type != "DequantizeLinear" or node.input[0] not in constants or stated.get("output_dtype", 0) > 1:
         return False
     kind = helper.tensor_dtype_to_np_dtype(constants[node.input[0]].data_type)
     is_single = constants[node.input[1]].data_type == TensorProto.FLOAT
-    return is_single and (bool(stated.get("block_size", 0)) or kind not in (INT8, UINT8, INT32))
+    is_table = node.output[0] in tables
+    return is_single and (is_table or bool(stated.get("block_size", 0)) or kind not in (INT8, UINT8, INT32))
 
 
 def _weights(inputs: Sequence[Array], stated: Mapping[str, Any]) -> Array:

@@ -4,6 +4,7 @@ Each step below changes the model in place and returns a note of what it changed
 then computes file and result for random inputs (`Simplified.check`).
 
     functions   local functions of operators that no layer reads are inlined, and those that ONNX states for operators
+    domains     operators of ONNX Runtime become those of ONNX's own domain (contributed.py)
     opset       versions after NEWEST_OPSET become it, where that changes no operator
     layout      recurrent operators have layout 0
     domains     operators that ONNX Runtime does not have get their functions
@@ -14,6 +15,7 @@ then computes file and result for random inputs (`Simplified.check`).
                 depend on them only become the nodes of their graphs
     types       a CastLike becomes a Cast
     types       operators and types without a definition are written by others (expansions.py)
+    dynamic     scales that follow from the data, and products of their codes, become operators on float32 (dynamic.py)
     products    DFT, STFT and modes of Resize become products with constant matrices (linear_maps.py)
     statistics  variances and softmax functions of other operators are written in a stable order (statistics.py)
     casts       a Cast to the same type, or to a wider one and back, is removed
@@ -47,6 +49,8 @@ from harness.model.importer import (
     classic,
     constant_outputs,
     constants,
+    contributed,
+    dynamic,
     expansions,
     functions,
     inputs,
@@ -183,6 +187,14 @@ def _inline(simplified: Simplified) -> Iterator[str]:
         yield f"inlined the local functions {listed([name for _, name in unknown])}"
 
 
+def _write_contributed(simplified: Simplified) -> Iterator[str]:
+    """Write operators of ONNX Runtime by ONNX's own, which have other orders of sums."""
+    names = contributed.expand(simplified.model)
+    if names:
+        simplified.is_near = True
+        yield f"wrote {listed(names)} of ONNX Runtime by operators of ONNX"
+
+
 def _replace(simplified: Simplified) -> Iterator[str]:
     """Put functions in the place of operators, which ONNX Runtime need not have."""
     simplified.model, names = functions.expand(simplified.model, simplified.name)
@@ -249,7 +261,7 @@ def _widen(simplified: Simplified) -> Iterator[str]:
 
 
 STEPS: tuple[Callable[[Simplified], Iterator[str]], ...]
-STEPS = (_inline, _replace, _lower, _declare, _remove_listed, _convert, _expand, _widen)
+STEPS = (_inline, _write_contributed, _replace, _lower, _declare, _remove_listed, _convert, _expand, _widen)
 
 
 def _select(simplified: Simplified) -> list[str]:
@@ -271,6 +283,12 @@ def _select(simplified: Simplified) -> list[str]:
     )
 
 
+def _write_dynamic(simplified: Simplified) -> list[str]:
+    """Write quantisers whose scale follows from the data, and products of their codes, by operators on float32."""
+    names = dynamic.expand(simplified.model)
+    return [f"{listed(names)} became operators on float32, for each vector alone"] if names else []
+
+
 def _write_products(simplified: Simplified) -> tuple[str, ...]:
     """Write linear operators as products; where ONNX Runtime deviates, it confirms only the steps that follow."""
     expanded = linear_maps.expand(simplified.model, simplified.name)
@@ -289,6 +307,7 @@ def _write_statistics(simplified: Simplified) -> list[str]:
 
 FOLD_STEPS: tuple[Callable[[Simplified], Sequence[str]], ...] = (
     constants.compute_constants,
+    _write_dynamic,
     _write_statistics,
     _select,
     constants.remove,

@@ -174,18 +174,23 @@ def same_bits(first: Array, second: Array) -> bool:
 
 
 def random_inputs(
-    loaded: onnxruntime.InferenceSession, sizes: Mapping[str, Sequence[int]], batch: int, seed: int
+    loaded: onnxruntime.InferenceSession, sizes: Mapping[str, Sequence[int]], batch: int, seed: int, end: int = 2
 ) -> dict[str, Array]:
-    """Return a value of each input; a size that the session leaves free is that of `sizes`, else `batch` or 1."""
+    """Return a value of each input: random floats, integers from 0 to `end` - 1.
+
+    A size that the session leaves free is that of `sizes`, else `batch` or 1.
+    """
     random, inputs = np.random.default_rng(seed), {}
     for value in loaded.get_inputs():
         known = sizes.get(value.name) or [0] * len(value.shape)
         free = [batch, *[1] * len(value.shape)]
         shape = [size if isinstance(size, int) and size > 0 else known[axis] or free[axis]
                  for axis, size in enumerate(value.shape)]  # fmt: skip
-        drawn = random.standard_normal(shape) * 2
+        drawn: Array = random.standard_normal(shape) * 2
         dtype = type_of(value.type)
-        inputs[value.name] = np.asarray(drawn if is_float(dtype) else drawn > 0).astype(dtype)
+        if not is_float(dtype):
+            drawn = random.integers(end, size=shape) if end > 2 and dtype.kind in "iu" else drawn > 0
+        inputs[value.name] = np.asarray(drawn).astype(dtype)
     return inputs
 
 

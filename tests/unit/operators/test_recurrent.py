@@ -69,6 +69,7 @@ def test_an_lstm_computes_its_gates_in_the_order_of_onnx() -> None:
         np.testing.assert_allclose(steps[:, step], h, rtol=0, atol=3e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(NETWORK.layers)))
 def test_every_fault_model_changes_some_values(number: int) -> None:
     layer, values = NETWORK.layers[number], NETWORK.values(VECTORS)

@@ -156,7 +156,7 @@ def test_a_board_with_another_processor_is_refused_before_a_build(tmp_path: Path
         User(tmp_path, cache).here("wcet", "--board", "cortex-r5", "--model", "acas_coc")
 
 
-@pytest.mark.parametrize("board", ["xavier", "tda4vm"])
+@pytest.mark.parametrize("board", ["xavier", pytest.param("tda4vm", marks=pytest.mark.campaign)])
 def test_bounds_beside_an_accelerator_can_be_verified(board: str, tmp_path: Path, cache: Path) -> None:
     user = User(tmp_path, cache)
     ended = user.here("wcet", "--board", board, "--model", "acas_coc", "--core", "none", "--json")

@@ -30,7 +30,6 @@ from tests.support.programs.convolutions import random_convolutions
 pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
 from harness.model.tflite.interpreter import Interpreter
 
-NO_FORM = {"QLinearSoftmax", "Resize linear", "ConvTranspose"}
 REPEATED = dict.fromkeys(("gated", "raised"), "it repeats an activation along an axis")
 REFUSED = {
     "images uint8": REPEATED,

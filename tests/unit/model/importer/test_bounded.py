@@ -14,7 +14,6 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model import graph
 from harness.model.onnx_runtime.agreement import padded
-from harness.reference.conformance import PASS, Case, cases, outcome
 from harness.reference.specification import SpecificationReference
 from tests.support.importer.graphs import saved
 
@@ -60,12 +59,6 @@ def test_a_node_that_reads_the_rows_is_refused(tmp_path: Path) -> None:
 def test_no_box_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="max_output_boxes_per_class is 0"):
         graph.load(saved(tmp_path, detector(constants={**LIMITS, "most": np.array([0])}).SerializeToString()))
-
-
-@pytest.mark.parametrize("case", list(cases("node", "test_nonmaxsuppression_*")), ids=lambda case: case.name)
-def test_rows_are_those_of_onnx(case: Case) -> None:
-    result = outcome(case)
-    assert (result.result, result.reason) == (PASS, "")
 
 
 def test_missing_rows_are_minus_one() -> None:
