@@ -52,13 +52,18 @@ class Listed(Elements):
         node.require_inputs(1, MOST_OPERANDS)
         node.attributes({})
         sources = broadcast.activations(node, cls.verb, (), dtypes)
-        terms = tuple(
+        terms = cls.constants_of(node, sources)
+        return sources, terms, broadcast.output_shape(broadcast.shapes(sources, terms))
+
+    @classmethod
+    def constants_of(cls, node: Node, sources: Sequence[Tensor]) -> Terms:
+        """Return the constant operands, None for each activation."""
+        return tuple(
             broadcast.constant(node, position, sources, cls.text.role(position), takes_infinities=cls.takes_infinities)
             if name in node.constants
             else None
             for position, name in enumerate(node.inputs)
         )
-        return sources, terms, broadcast.output_shape(broadcast.shapes(sources, terms))
 
     @property
     def fixed(self) -> Terms:

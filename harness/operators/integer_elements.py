@@ -132,20 +132,6 @@ class IntegerElements(Listed):
         return ()
 
     @classmethod
-    def constants_of(cls, node: Node, sources: Sequence[Any]) -> Terms:
-        """Return the constant operands."""
-        terms = list[Array | None]()
-        for position, name in enumerate(node.inputs):
-            is_constant, role = name in node.constants, cls.text.role(position)
-            read = (
-                broadcast.constant(node, position, sources, role, takes_infinities=cls.takes_infinities)
-                if is_constant
-                else None
-            )
-            terms.append(read)
-        return tuple(terms)
-
-    @classmethod
     def of_operands(cls, node: Node, sources: Sequence[Any], terms: Terms, options: Options = ()) -> Self:
         """Return the layer of a node with these operands."""
         if len(kinds := {str(source.dtype) for source in sources}) > 1:

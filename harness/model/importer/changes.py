@@ -34,7 +34,6 @@ BETWEEN = {*MOVES, "Cast", "QuantizeLinear", "DequantizeLinear"}
 CHANGES = "source_changes"
 VECTORS = 256
 SEED = 1
-JOINED_VECTORS = 16
 OPSET = 10  # the first in which the bounds of Slice are inputs
 
 

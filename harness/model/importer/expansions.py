@@ -50,8 +50,12 @@ RIGHT = """\
 """A shift of signed numbers: the bits of uint64; a number of places that is negative, or large, shifts all of them."""
 SHIFTED = (TensorProto.UINT8, TensorProto.UINT32, TensorProto.UINT64)
 """The types of BitShift that ONNX Runtime has."""
+NARROW = (TensorProto.BOOL, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
+"""Types whose greatest and least values are found among int32 numbers."""
 UNSIGNED = (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
 """Types of exponents that ONNX Runtime does not have."""
+WHOLE = frozenset((*UNSIGNED, *NARROW, TensorProto.INT32, TensorProto.INT64))
+"""Types of which a BitCast to integers of the same number of bits is a Cast, modulo 2^n; a bool is 0 or 1."""
 END = "3.4028234663852886e38"
 INFINITIES = {
     (1, 1): f"    size = Abs (a)\n    end = Constant <value_float = {END}> ()\n    y = Greater (size, end)\n",
@@ -63,8 +67,6 @@ BODIES = ("BitShift", "IsNaN", "IsInf")
 """The operators that have bodies here."""
 NAN = "    is_number = Equal (a, a)\n    y = Not (is_number)\n"
 HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
-NARROW = (TensorProto.BOOL, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
-"""Types whose greatest and least values are found among int32 numbers."""
 ENDS = ("Max", "Min", "ReduceMax", "ReduceMin")
 QUANTISERS = ("QuantizeLinear", "DequantizeLinear")
 LARGEST_CODE = 1 << 16
@@ -73,7 +75,7 @@ WIDENED = ("Pad", "Where")
 """Operators that choose or move values, and of which no layer reads float16."""
 OF_WIDER = ("Compress", "Einsum", "Gather", "OneHot", "ReverseSequence")
 """Operators without a layer that choose or move values, and that ONNX Runtime does not have for bfloat16."""
-EXACT = frozenset((*BODIES, *ENDS, *QUANTISERS, *WIDENED, "Relu", "Abs", "Neg"))
+EXACT = frozenset((*BODIES, *ENDS, *QUANTISERS, *WIDENED, "BitCast", "Relu", "Abs", "Neg"))
 """Operators whose results ONNX Runtime rounds as they are written here."""
 KEEPING = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 """Reductions that keep their input where they have no axes, if an attribute says so."""
@@ -89,13 +91,21 @@ def _body(node: onnx.NodeProto, kinds: Mapping[str, int], empty: Collection[str]
         stated = {entry.name: entry for entry in node.attribute}
         keeps = "axes" not in stated and "noop_with_empty_axes" in stated and stated["noop_with_empty_axes"].i
         return "    y = Identity (a)\n" if keeps else None
-    if node.op_type == "Pow" and kinds.get(node.input[1]) in UNSIGNED:
-        return "    e = Cast <to = 7> (b)\n    y = Pow (a, e)\n"
     if node.op_type == "IsNaN" and kind == TensorProto.FLOAT:
         return NAN
     if node.op_type == "IsInf" and kind == TensorProto.FLOAT:
         stated = {entry.name: entry.i for entry in node.attribute}
         return INFINITIES.get((stated.get("detect_positive", 1), stated.get("detect_negative", 1)))
+    return _of_integers(node, kinds)
+
+
+def _of_integers(node: onnx.NodeProto, kinds: Mapping[str, int]) -> str | None:
+    """Return the body of a BitCast of integers, and of a Pow with exponents of a type without a sign."""
+    if node.op_type == "Pow" and kinds.get(node.input[1]) in UNSIGNED:
+        return "    e = Cast <to = 7> (b)\n    y = Pow (a, e)\n"
+    if node.op_type == "BitCast" and kinds.get(node.input[0]) in WHOLE:
+        result = helper.get_node_attr_value(node, "to")
+        return f"    y = Cast <to = {result}> (a)\n" if result in WHOLE - {TensorProto.BOOL} else None
     return None
 
 

@@ -19,7 +19,7 @@ import onnx
 from onnx import helper
 
 from harness.model.analysis.propagation import Propagation
-from harness.model.importer import arithmetic, bounded, regions, sampling
+from harness.model.importer import arithmetic, bounded, n_grams, regions, sampling
 from harness.model.importer.replacement import Replacement, Rule, Shape, Unknown, attribute, operators_of, replace_nodes
 from harness.model.transforms.edit import declare_functions
 from harness.operators.onnx_function import DOMAIN
@@ -326,6 +326,7 @@ def dropout(to: Replacement, node: onnx.NodeProto) -> None:
 RULES: Mapping[str, Rule] = {
     **arithmetic.RULES,
     **bounded.RULES,
+    **n_grams.RULES,
     **regions.RULES,
     **sampling.RULES,
     "CenterCropPad": center_crop_pad,

@@ -268,8 +268,11 @@ def _select(simplified: Simplified) -> list[str]:
     """Write operators with indices, masks and samples by others."""
     if not has_rule(simplified.model.graph, selections.RULES):
         return []
-    replaced = selections.convert(simplified.model, constants.facts_of(simplified.model))
-    simplified.propagation = constants.facts_of(simplified.model)
+    replaced, propagation = list[str](), constants.facts_of(simplified.model)
+    while written := selections.convert(simplified.model, propagation):  # shapes behind a node can be known then
+        replaced += [name for name in written if name not in replaced]
+        propagation = constants.facts_of(simplified.model)
+    simplified.propagation = propagation
     simplified.is_near |= not {*sampling.RULES, *arithmetic.RULES, *regions.RULES}.isdisjoint(replaced)
     chosen, rows = ([name for name in replaced if (name in bounded.RULES) == has_rows] for has_rows in (False, True))
     notes = [f"{listed(chosen)} became operators that harness computes"] if chosen else []
