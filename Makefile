@@ -7,7 +7,7 @@ PYTHON ?= python3
 EXTRAS ?= cross cuda images cluster litert iree tract
 REQUIREMENTS = requirements/harness.txt requirements/build.txt $(EXTRAS:%=requirements/%.txt)
 
-.PHONY: run check test suite campaigns test-gpu test-models lint setup setup-dev models peers labgrid other-runtime requirements clean
+.PHONY: run check test suite campaigns docs man test-gpu test-models lint setup setup-dev models peers labgrid other-runtime requirements clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -49,6 +49,13 @@ lint: setup-dev
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+
+# The pages as a site with a search, which needs no server and no network: build/site/index.html.
+docs: setup-dev man
+	.venv/bin/mkdocs build --strict --quiet
+
+man: setup-dev
+	.venv/bin/python tools/documentation.py build/man
 
 setup: .venv/complete
 

@@ -33,6 +33,8 @@ from inference import parse_shape
 
 from harness.boards import profile, workspace
 from harness.boards.profile import BoardProfiles, Profile
+from harness.build import bundle, codegen
+from harness.build.bundle import Bundle
 from harness.core.arrays import Array
 from harness.core.errors import HarnessError, ToolError
 from harness.execution import program
@@ -40,11 +42,10 @@ from harness.model import parse
 from harness.model.network import Network
 from harness.operators.contraction import Contraction
 from harness.operators.qgemm import QGemm
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.plan import Plan
 from harness.reference import SpecificationReference
-from harness.targets import STAND_INS, bundle, codegen
-from harness.targets.bundle import Bundle
+from harness.targets import STAND_INS
 from harness.targets.cuda import fused, nvrtc
 from harness.targets.cuda.code import VECTORS_LIMIT, DeviceCode, Kernel, output
 from tests.campaigns.gpu import device
@@ -113,7 +114,7 @@ def make_plan(net: Network, board: Profile, kernels: str, block: int | None = No
     on_gpu = board.items["network"].model_copy(update={"operators": None})
     ends = board.items["prepost"].model_copy(update={"operators": OF_A_CORE})
     items = board.items | {"prepost": ends, "network": on_gpu}
-    return plan.make(net, board.model_copy(update={"items": items}), ["c", f"cuda:{kernels}"], block)
+    return planner.make(net, board.model_copy(update={"items": items}), ["c", f"cuda:{kernels}"], block)
 
 
 def compile_s(made: Plan, board: Profile, times: int) -> float:

@@ -29,11 +29,12 @@ from rich.table import Table
 from harness import model, targets
 from harness.boards import profile
 from harness.boards.profile import Profile
+from harness.build import codegen
 from harness.core.errors import HarnessError, ToolError
 from harness.core.installation import ROOT
 from harness.model.network import Network
-from harness.plan import plan
-from harness.targets import KERNELS, codegen, toolchain
+from harness.plan import planner
+from harness.targets import KERNELS, toolchain
 from harness.targets.toolchain import Compiler
 
 sys.path.append(str(ROOT))
@@ -103,7 +104,7 @@ def build_program(
 def build_network(net: Network, number: int, target: str, host: Profile, compiler: Compiler, folder: Path) -> Path:
     """Return the object file of a generated network, which is called network_<number>."""
     source, compiled = folder / f"network_{number}.c", folder / f"network_{number}.o"
-    write_source(codegen.generate(plan.make(net, host, [target] * len(host.items), block=1)), source)
+    write_source(codegen.generate(planner.make(net, host, [target] * len(host.items), block=1)), source)
     definitions = (f"TIME_SOURCE={host.time_source}", f"network=network_{number}")
     compiler.build(folder, (source,), INCLUDE, definitions, compiled, ("-c",))
     return compiled

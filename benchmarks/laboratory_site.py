@@ -31,7 +31,7 @@ from harness.nightly.history.run_record import Run
 from harness.report import site
 from tests.support.history import laboratory
 
-MUTATION = ROOT / "docs" / "mutation.md"
+MUTATION = ROOT / "docs" / "results" / "mutation.md"
 
 
 @dataclass(frozen=True)

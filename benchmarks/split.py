@@ -31,13 +31,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the networks of the te
 
 from harness.boards import profile, workspace
 from harness.boards.profile import Profile
+from harness.build import bundle, codegen
 from harness.model import parse
 from harness.model.network import Network
 from harness.operators.qgemm import QGemm
-from harness.plan import conformance, plan
+from harness.plan import conformance, plan, planner
 from harness.plan.plan import Plan
 from harness.reference.stimuli import stimuli
-from harness.targets import bundle, codegen
 from tests.support import builders
 
 VECTORS = 12_000
@@ -114,7 +114,7 @@ class Program:
 
 def build(way: Way, net: Network, host: Profile, block: int, cache: Path) -> Program:
     """Return the program as `harness run` builds it."""
-    made = plan.make(net, host, block=block, split=way.split, sync=way.sync)
+    made = planner.make(net, host, block=block, split=way.split, sync=way.sync)
     return Program(made, bundle.build(codegen.generate(made), host, cache).folder / bundle.PROGRAM)
 
 

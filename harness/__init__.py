@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["HarnessError", "InfrastructureError", "Lab", "RequestError", "__version__"]
 
 # ONNX Runtime reads this variable when it is imported.  Without it, ONNX Runtime sends events about models and machine,

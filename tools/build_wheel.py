@@ -15,7 +15,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDERS = ("kernels", "simulators", "docs", "ci")
-FILES = ("boards.yaml", "nightly.yaml", "README.md", "CONTRIBUTING.md", "LICENSE", "runs/README.md")
+FILES = ("boards.yaml", "nightly.yaml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "runs/README.md")
 FILES += ("benchmarks/README.md", "models/README.md", "models/acas/README.md")
 REQUIREMENTS = ("harness", "cluster", "cross", "cuda", "images", "iree", "litert", "tract")  # tested versions
 MODELS = ("*.onnx", "*.png", "*.npz", "*.yaml")

@@ -20,11 +20,12 @@ from inference import runtime_library, write_source
 
 from harness import targets
 from harness.boards.profile import Profile
+from harness.build import bundle, codegen
 from harness.core.arrays import Array
 from harness.core.errors import RequestError, unknown_name
 from harness.core.installation import ROOT
-from harness.plan import plan
-from harness.targets import KERNELS, bundle, codegen
+from harness.plan import planner
+from harness.targets import KERNELS
 from harness.targets.toolchain import Compiler
 from peers.case import Case, float_constants, naive_header
 from peers.worker import Failed, NotInstalled, Unavailable, telling
@@ -108,7 +109,7 @@ def _generated(name: str, shop: Workshop) -> list[str]:
     if name not in targets.names():
         raise unknown_name("target", name, targets.names())
     folder, source = _new_source(shop, name, "network.c")
-    made = plan.make(shop.case.network, shop.host, targets=[name] * len(shop.host.items), block=1)
+    made = planner.make(shop.case.network, shop.host, targets=[name] * len(shop.host.items), block=1)
     generated = codegen.generate(made)
     write_source(generated, source)
     units = [source, WORKERS / "generated_worker.c", *_of_kernel_compilers(generated, shop, folder)]

@@ -19,25 +19,25 @@ import numpy.typing as npt
 from benchmarks.tables import sizes
 from benchmarks.tables.sizes import Sizes
 from harness import targets
-from harness.analysis import wcet
 from harness.analysis.compare import compare
 from harness.analysis.inspection import program as inspection
+from harness.applications.wcet.bounds import of_program
 from harness.boards import tuning
 from harness.boards.connect import Connection
 from harness.boards.profile import ItemProfile, Profile
+from harness.build import bundle, codegen
+from harness.build.bundle import PROGRAM, Bundle
+from harness.build.codegen import Program
 from harness.core.arrays import Array
 from harness.core.errors import HarnessError
 from harness.execution import dumps, program
 from harness.model.network import Network
 from harness.model.onnx_runtime import sessions
-from harness.plan import plan
+from harness.plan import planner
 from harness.reference import SpecificationReference
 from harness.reference.runtime import shaped, with_free_batch
 from harness.reference.stimuli import stimuli
 from harness.runs import folder as run_folder
-from harness.targets import bundle, codegen
-from harness.targets.bundle import PROGRAM, Bundle
-from harness.targets.codegen import Program
 
 ITEM = "network"
 OPERATIONS = 2_000_000_000
@@ -207,7 +207,7 @@ def _prepared(case: Checked, board: Profile, code: Code, folder: Path) -> tuple[
         reason = f"not built: gcc {code.level} takes minutes for unrolled code of {operations:,} FLOP"
         return replace(outcome, missing=reason, no_bound=reason), None
     try:
-        made = codegen.generate(plan.make(case.network, board, block=1, supports=targets.supports))
+        made = codegen.generate(planner.make(case.network, board, block=1))
         built = bundle.build(made, board, folder)
         outcome = replace(outcome, origin=_origin(board, built), sizes=_sizes(built))
         if len(case.network.onnx_bytes) >= LARGE_BYTES:
@@ -237,7 +237,7 @@ def _bounded(made: Program, built: Bundle, size: Sizes) -> dict[str, Any]:
     if size.text > BOUNDED_BYTES:
         return {"no_bound": f"not bounded: {size.text:,} bytes of code take long; harness wcet has no such limit"}
     try:
-        outcome = wcet.of_program(made, built.folder / PROGRAM)
+        outcome = of_program(made, built.folder / PROGRAM)
     except HarnessError as error:
         return {"no_bound": _reason(error).removeprefix(f"{built.folder / PROGRAM}: ")}
     layers = [(each.instructions + each.library, not (each.decided_by_data or each.library)) for each in outcome.layers]

@@ -13,30 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness import targets
-from harness.analysis.compare import difference_map
+from harness.analysis.compare import Bounded, difference_map
 from harness.core.arrays import Array
 from harness.core.document import SpelledNumber
 from harness.operators.base import Layer
 from harness.operators.exact import BLOCK
+from harness.plan import claims
 from harness.plan.plan import Plan
 from harness.reference import SpecificationReference, ratios_to, require_numbers
 from harness.targets import Claim
-
-
-@dataclass(frozen=True)
-class Bounded:
-    """The values of a bounded layer; `unequal` of them have other bits than the specification.
-
-    `ratio` is the largest |board - specification| / tolerance; it is infinite if a value or its bound is not finite.
-    """
-
-    ratio: SpelledNumber
-    unequal: int
-
-    def __add__(self, other: Bounded) -> Bounded:
-        """Return the result over the vectors of both."""
-        return Bounded(max(self.ratio, other.ratio), self.unequal + other.unequal)
 
 
 @dataclass(frozen=True)
@@ -115,7 +100,7 @@ class LocalComparison:
 def of_plan(plan: Plan) -> LocalComparison | None:
     """Return the comparison for a plan; None if every layer is exact, so that the reference is compared."""
     columns: dict[int, npt.NDArray[np.bool_]] = {}
-    for task, claim in zip(plan.tasks, targets.claims(plan), strict=True):
+    for task, claim in zip(plan.tasks, claims.claims(plan), strict=True):
         if claim is Claim.BOUNDED:
             of_layer = columns.setdefault(task.layer, np.zeros(plan.network.layers[task.layer].size, bool))
             of_layer[task.region.indices(of_layer.size)] = True

@@ -21,8 +21,8 @@ from harness.core.errors import EXIT_DONE, RequestError
 if TYPE_CHECKING:
     from harness.boards.profile import Profile
     from harness.boards.session import Connect
+    from harness.build.codegen import Program
     from harness.cli._journal import Journal
-    from harness.targets.codegen import Program
     from harness.targets.tiovx.install import InstalledFirmware, Sdk
     from harness.targets.vitis.kernel import Fabric
 
@@ -62,8 +62,8 @@ def command(
     Exit code: 0 the board runs these kernels, 2 the request is invalid, 3 a step failed.
     """
     from harness import targets
+    from harness.build import codegen
     from harness.runs import job
-    from harness.targets import codegen
 
     if not board:
         raise click.UsageError("give --board")
@@ -114,8 +114,8 @@ def asking(generated: Program, profile: Profile, workspace: Workspace, target: s
     RequestError if no item of the plan has this target, ToolError if the program cannot be built.
     """
     from harness.boards.locks import LOCK_WAIT_S, session
+    from harness.build import bundle
     from harness.execution import program
-    from harness.targets import bundle
 
     asked = [item.name for item in generated.plan.items if _computes(item.target, target)]
     if not asked:

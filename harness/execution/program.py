@@ -23,6 +23,7 @@ import numpy as np
 
 from harness.boards.hashes import hash_files, hash_timeout_s, hashes_of, parse_hashes, require_present
 from harness.boards.session import COMMAND_TIMEOUT_S, Board, Completed, Fetch
+from harness.build.bundle import PROGRAM, PROTOCOL, Bundle
 from harness.core.arrays import Array
 from harness.core.errors import BoardError, InfrastructureError
 from harness.core.file_digest import file_sha256
@@ -32,7 +33,6 @@ from harness.execution.fp_environment import FpEnvironment
 from harness.operators.base import Layer
 from harness.plan.plan import Plan
 from harness.targets import STAND_INS
-from harness.targets.bundle import PROGRAM, PROTOCOL, Bundle
 
 KILLED = 137  # exit status of a program that got signal 9
 SLOTS = 2

@@ -11,6 +11,7 @@ from typing import Any
 from harness.analysis import proof
 from harness.analysis.proof import Claim, Effort, Question, Subject, composition, effort_of, launches, races, structure
 from harness.boards.profile import Profile
+from harness.build.bundle import PROGRAM
 from harness.core.console import Console
 from harness.core.errors import RequestError
 from harness.core.installation import is_committed, revision
@@ -20,7 +21,6 @@ from harness.execution.program import Deployed
 from harness.runs import document
 from harness.runs.folder import ANSWERS
 from harness.runs.job import Floats, Job
-from harness.targets.bundle import PROGRAM
 
 SIMULATED_TIMES = 10
 """Questions to simulated accelerators have so many times the time limit of the board."""

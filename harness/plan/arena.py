@@ -6,8 +6,12 @@ offset where it fits between those placed before that it conflicts with.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+
+from harness import targets
+from harness.plan.plan import Buffers, Plan, task_bytes
 
 PERIOD = 256
 """Bytes: the program places every buffer at a multiple of it, so that the pattern with which
@@ -52,3 +56,24 @@ def conflicts(earlier: Sequence[int], readers: Sequence[Sequence[int]]) -> dict[
         return not (over(one, other) or over(other, one))
 
     return {one: sum(1 << other for other in range(count) if conflict(one, other)) for one in range(count)}
+
+
+def with_buffers(plan: Plan, block: int, buffers: Buffers) -> Plan:
+    """Return the plan for this block; with "reuse", buffers with one copy share bytes if the targets permit it."""
+    sizes = {
+        index: task_bytes(plan.network, task)
+        for index, task in enumerate(plan.tasks)
+        if buffers == "reuse" and task.buffers == 1 and targets.shares_buffers(plan.items[task.item].target)
+    }
+    offsets = place(sizes, conflicts(plan.earlier, _readers(plan)), unit(block)) if sizes else {}
+    tasks = tuple(dataclasses.replace(task, offset=offsets.get(index)) for index, task in enumerate(plan.tasks))
+    return dataclasses.replace(plan, block=block, tasks=tasks)
+
+
+def _readers(plan: Plan) -> list[list[int]]:
+    """Return for every task those that read its buffer."""
+    readers: list[list[int]] = [[] for _ in plan.tasks]
+    for index, sources in enumerate(plan.reads):
+        for source in sources:
+            readers[source].append(index)
+    return readers

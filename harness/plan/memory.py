@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness.model.network import Network
 from harness.plan import arena
-from harness.plan.plan import Plan, Reuse, buffer_bytes, reusing
+from harness.plan.plan import Plan, buffer_bytes
 
 ALIGNMENT = 16
 """Bytes to which TensorFlow Lite Micro rounds every tensor up (`MicroArenaBufferAlignment`)."""
@@ -31,10 +31,10 @@ class Memory:
     acetone: int | None
 
 
-def of(plan: Plan, reuse: Reuse) -> Memory:
-    """Return the bytes that a plan needs; `reuse` is the predicate of the targets whose buffers may share bytes."""
+def of(plan: Plan) -> Memory:
+    """Return the bytes that a plan needs."""
     network = plan.network
-    own, shared = (reusing(plan, each, BLOCK) for each in (lambda _: False, reuse))
+    own, shared = arena.with_buffers(plan, BLOCK, "keep"), arena.with_buffers(plan, BLOCK, "reuse")
     return Memory(
         buffer_bytes(network, own.tasks), buffer_bytes(network, shared.tasks), _tflm(network), _acetone(network)
     )

@@ -32,8 +32,9 @@ MOST_ROWS = 1 << 23
 OBSERVED_BYTES = 1 << 26
 """The activations within larger models are not compared: that needs another copy of the weights."""
 REMEDY = (
-    "ONNX Runtime fuses layers of the whole model, and some fusions change values (docs/float-operators.md, Whole "
-    "network): rewrite the layers before this output, such as a Pad before a MaxPool"
+    "ONNX Runtime fuses layers of the whole model, and some fusions change values "
+    "(docs/reference/float-operators.md, Whole network): rewrite the layers before this output, "
+    "such as a Pad before a MaxPool"
 )
 BUDGET = 64 << 20
 """Bytes of the errors of the vectors that are compared together."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness import targets
 from harness.boards.profile import Profile
 from harness.core.table import Table
 from harness.core.text import plural
 from harness.model.importer.changes import changes_of
+from harness.plan import claims
 from harness.plan.plan import Plan
 from harness.runs.document import kind
 
@@ -22,8 +22,8 @@ def plan_table(plan: Plan, board: Profile) -> Table:
     if staged:
         table.add_column("stage")
         table.add_column("buffers")
-    claims = targets.claims(plan) if targets.bounded(plan) else ()
-    if claims:
+    promises = claims.claims(plan) if claims.bounded(plan) else ()
+    if promises:
         table.add_column("claim")
     handing_over = {hand_over.name for hand_over in plan.hand_overs}
     for index, task in enumerate(plan.tasks):
@@ -32,7 +32,7 @@ def plan_table(plan: Plan, board: Profile) -> Table:
         shape = f"{part.input.shape_text} -> {part.output.shape_text}"
         cells = [task.name, part.operator, shape, str(part.dtype), item.name, item.target, core]
         stage = [str(task.stage), str(task.buffers)] if staged else []
-        table.add_row(*cells, *stage, *claims[index : index + 1], end_section=task.name in handing_over)
+        table.add_row(*cells, *stage, *promises[index : index + 1], end_section=task.name in handing_over)
     if changes := changes_of(plan.network.metadata):
         table.caption, table.caption_justify = "\n".join(["the network of the file, after:", *changes]), "left"
     return table

@@ -17,6 +17,7 @@ from harness.boards.locks import session
 from harness.boards.profile import Profile
 from harness.boards.tuning import Notify
 from harness.boards.workspace import Workspace
+from harness.build import bundle, codegen
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.execution import dumps, program
@@ -27,7 +28,6 @@ from harness.reference.conformance import PASS, REFUSED, WRONG, Case, Outcome, a
 from harness.reference.specification import SpecificationReference
 from harness.runs.document import where
 from harness.runs.job import planned
-from harness.targets import bundle, codegen
 
 DEFAULTS: Mapping[str, None] = dict.fromkeys(("block", "split", "sync", "buffers"))
 

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness import targets
 from harness.analysis.compare import Difference, compare, difference_map
 from harness.analysis.minimise import minimise
 from harness.core.arrays import Array
@@ -24,7 +23,9 @@ from harness.core.errors import InfrastructureError
 from harness.execution import dumps, program
 from harness.execution.program import Deployed
 from harness.model.network import Network
+from harness.plan import claims
 from harness.plan.plan import Plan
+from harness.runs.entries import FailingEntry, InputValueEntry
 from harness.runs.folder import ChunkRecord
 from harness.runs.job import Job
 
@@ -75,7 +76,7 @@ def has_none(plan: Plan) -> str:
     """
     if plan.network.steps > 1:
         return "a step of a stream fails with the steps before it, not alone"
-    return "the plan has bounded layers" if targets.bounded(plan) else ""
+    return "the plan has bounded layers" if claims.bounded(plan) else ""
 
 
 def first_difference(records: Iterable[ChunkRecord]) -> tuple[int, Difference] | None:
@@ -132,29 +133,30 @@ class _Board:
         return [(expected[layer], actual) for layer, actual in found.items()]
 
 
-def save(failing: Counterexample, job: Job) -> dict[str, Any]:
+def save(failing: Counterexample, job: Job) -> FailingEntry:
     """Write the vector to the run folder if it fails again; return its entry in the run's document."""
     replay = ""
     if failing.again:
         dumps.write(job.folder.path / FILE, failing.vector)
         replay = replay_line(job)
-    return dataclasses.asdict(failing.first) | {
-        **case(job.network, failing.layer, failing.found_at, failing.vector),
-        "file": FILE if replay else None,
-        "replay": replay,
-        "note": failing.note,
-    }
+    return FailingEntry(
+        **dataclasses.asdict(failing.first)
+        | case(job.network, failing.layer, failing.found_at, failing.vector)
+        | {"file": FILE if replay else None, "replay": replay, "note": failing.note}
+    )
 
 
 def case(network: Network, layer: int, found_at: int, vector: Array) -> dict[str, Any]:
-    """Return a failing vector, (1, K), as JSON types: layer, origin, inputs that are not 0."""
+    """Return the entries of a failing vector, (1, K): layer, origin, inputs that are not 0."""
     names = network.normalisation.names if network.normalisation else ()
     numbers = network.numbers(vector)[0]
     return {
         "layer": network.layers[layer].name,
         "vector": found_at,
         "inputs": [
-            {"index": index, "name": names[index] if names else _place(network, index), "value": float(numbers[index])}
+            InputValueEntry(
+                index=index, name=names[index] if names else _place(network, index), value=float(numbers[index])
+            )
             for index in np.flatnonzero(numbers).tolist()
         ],
         "of_inputs": len(numbers),

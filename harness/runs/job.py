@@ -19,13 +19,16 @@ from harness.boards import profile
 from harness.boards.identity import BoardIdentity
 from harness.boards.profile import Profile
 from harness.boards.workspace import Workspace
+from harness.build import bundle, codegen
+from harness.build.bundle import Bundle
+from harness.build.codegen import Program
 from harness.core.arrays import MEMORY_BUDGET
 from harness.core.errors import RequestError
 from harness.core.text import plural, shortened
 from harness.model import stream as streams
 from harness.model.network import Network
+from harness.plan import claims, plan_check, planner
 from harness.plan import folder as plan_folder
-from harness.plan import plan, plan_check
 from harness.plan.plan import Buffers, Plan, Sync
 from harness.plan.plan_check import Assessment
 from harness.reference import Reference, engines
@@ -35,9 +38,6 @@ from harness.reference.stream import StreamReference, reference_of
 from harness.reference.vector_files import from_file, require_indices
 from harness.runs import folder as run_folder
 from harness.runs.folder import REQUEST_SCHEMA, RunFolder
-from harness.targets import bundle, codegen
-from harness.targets.bundle import Bundle
-from harness.targets.codegen import Program
 
 ACCEPT_BOUND = "bound"
 """The value of `Request.accept`."""
@@ -278,17 +278,15 @@ def unfinished_request(path: Path) -> Request:
 
 
 def planned(network: Network, board: Profile, asked: Mapping[str, Any]) -> Plan:
-    """Return the plan of these options of a request; RequestError as `plan.make`."""
-    return plan.make(
+    """Return the plan of these options of a request; RequestError as `planner.make`."""
+    return planner.make(
         network,
         board,
         asked["items"],
         asked["block"],
         asked["split"],
         asked["sync"],
-        targets.supports,
-        targets.shares_buffers if asked["buffers"] == "reuse" else None,
-        codegen.vector_bytes,
+        asked["buffers"],
     )
 
 
@@ -314,7 +312,7 @@ def _check(request: Request, schedule: Plan, board: Profile, kind: str, unfinish
 def _with_defaults(checked: CheckedRequest, workspace: Workspace) -> Request:
     """Return a new run's request with its chunk and fetch; RequestError if memory or disk have no room for it."""
     request, network, vectors = checked.request, checked.plan.network, checked.stimuli.count
-    is_bounded = bool(targets.bounded(checked.plan))
+    is_bounded = bool(claims.bounded(checked.plan))
     fetch = request.fetch or ("all" if is_bounded else default_fetch(network, vectors))
     request = dataclasses.replace(request, chunk=_chunk(request, network, vectors), fetch=fetch)
     _require_space(request, workspace, network, vectors, needs_all=is_bounded)
@@ -367,7 +365,7 @@ def require_comparable(made: Plan, action: str, fetch: str | None) -> None:
     """Raise RequestError if `action` (run, prove or measure) is not possible with the targets of a plan."""
     if action == "prove":
         bundle.require_stages(made, "a proof cannot query")
-    bounded = targets.bounded(made)
+    bounded = claims.bounded(made)
     if not bounded:
         return
     layers = f"{shortened(', '.join(bounded))}: within a bound, and not exact, as their targets claim"

@@ -11,9 +11,10 @@ from typing import Any
 
 from harness.boards import profile
 from harness.boards.profile import Profile
+from harness.build import bundle, codegen
 from harness.core.errors import RequestError
 from harness.plan.plan import Plan
-from harness.targets import bundle, codegen, compiler_flags, toolchain
+from harness.targets import compiler_flags, toolchain
 
 
 def expected(plan: Plan, recorded: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def _problems(recorded: Mapping[str, Any], board: Profile) -> list[str]:
                 if said != [*given]]  # fmt: skip
     if inputs["method"] != bundle.method():
         problems.append(
-            "that other versions of harness/targets/bundle.py, harness/targets/toolchain.py or "
+            "that other versions of harness/build/bundle.py, harness/targets/toolchain.py or "
             "harness/targets/strip.py compiled it"
         )
     try:

@@ -1,4 +1,4 @@
-"""Plan to program to bundle; one package per target, with its settings and one lowering per operator.
+"""Targets: one package each, with its settings, its capabilities, and one lowering per operator or family.
 
 A target is found by its name: a package `harness.targets.<name>`, or an entry point of the group `harness.targets`
 that third parties register.  No list is edited.
@@ -23,7 +23,6 @@ from harness.boards.profile import BoardProfiles
 from harness.core.entry_points import load
 from harness.core.errors import RequestError, unknown_name
 from harness.operators.base import Layer
-from harness.plan.plan import Plan
 from harness.targets.base import (
     COMPILED,
     HARDWARE,
@@ -58,8 +57,6 @@ __all__ = [
     "Table",
     "Target",
     "TaskView",
-    "bounded",
-    "claims",
     "find",
     "load_boards",
     "names",
@@ -149,33 +146,6 @@ def find(name: str) -> Target:
 def supports(name: str, layer: Layer) -> bool:
     """Return whether the target called `name` can compute `layer`; raise RequestError if there is no such target."""
     return find(name).unsupported(layer) is None
-
-
-@functools.lru_cache(maxsize=4)
-def claims(plan: Plan) -> tuple[Claim, ...]:
-    """Return the claim of each task's target for the part of the layer that the task computes.
-
-    RequestError if a claim is BOUNDED and the layer has no tolerance.
-    """
-    found = []
-    for task in plan.tasks:
-        name, part = plan.items[task.item].target, plan.part(task)
-        claim = Claim(find(name).claim(part))
-        if claim is Claim.BOUNDED and not part.errors.has_tolerance:
-            raise RequestError(
-                f"target {name} claims a bound for layer {part.name} ({part.operator}), which has one right value",
-                "the target must return Claim.EXACT for it, or refuse it; --items chooses another target",
-            )
-        found.append(claim)
-    return tuple(found)
-
-
-def bounded(plan: Plan) -> tuple[str, ...]:
-    """Return the names of the layers of which a task is only claimed to be within a bound."""
-    of_tasks = zip(plan.tasks, claims(plan), strict=True)
-    return tuple(
-        dict.fromkeys(plan.network.layers[task.layer].name for task, claim in of_tasks if claim is Claim.BOUNDED)
-    )
 
 
 def shares_buffers(name: str) -> bool:

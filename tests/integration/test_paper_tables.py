@@ -17,10 +17,10 @@ import pytest
 
 from benchmarks.tables import builds
 from benchmarks.tables.__main__ import command
+from harness.build.bundle import PROGRAM
 from harness.core.errors import EXIT_REQUEST, RequestError
 from harness.core.installation import ROOT
 from harness.model.text.facts import parameter_count
-from harness.targets.bundle import PROGRAM
 from tests.support.cli.command import TIMEOUT_S, Ended, User
 
 TABLES = (sys.executable, "-m", "benchmarks.tables")

@@ -1,4 +1,4 @@
-"""`python -m tests.support.semantics` writes docs/semantics.md: why the C code of each operator computes its formula.
+"""`python -m tests.support.semantics` writes docs/reference/semantics.md: why the C code computes each formula.
 
 Everything comes from the operators, the generated sources and the obligations of a proof.
 """
@@ -12,18 +12,18 @@ from collections.abc import Iterator, Mapping
 from harness import targets
 from harness.analysis import proof
 from harness.analysis.proof import Question, Subject
-from harness.analysis.traceability import module_of
-from harness.analysis.traceability.sources import Body, Sources
+from harness.applications.trace.sources import Body, Sources
 from harness.boards.profile import Profile
-from harness.core.installation import BOARDS_FILE, ROOT
+from harness.build import bundle, codegen
+from harness.core.installation import BOARDS_FILE, ROOT, module_of
 from harness.operators.base import Layer
 from harness.operators.obligations import Extent
-from harness.plan import plan
-from harness.targets import LayerCode, bundle, codegen
+from harness.plan import planner
+from harness.targets import LayerCode
 from tests.campaigns.misra.check import NETWORKS, network
 from tests.support.programs.c_variants import of_variant
 
-PAGE = ROOT / "docs" / "semantics.md"
+PAGE = ROOT / "docs" / "reference" / "semantics.md"
 START = "<!-- generated: python -m tests.support.semantics -->\n"
 
 
@@ -39,7 +39,7 @@ def sections() -> str:
 
 def _of_network(name: str, host: Profile) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield for each operator and class of layers the first section."""
-    generated = codegen.generate(plan.make(network(name), host))
+    generated = codegen.generate(planner.make(network(name), host))
     texts = {path: text.decode().splitlines() for path, text in bundle.sources_of(generated, host).items()}
     sources = Sources(sorted(path for path in texts if path.startswith("kernels/c/")), lambda file: texts.get(file, ()))
     claims: dict[str, list[Question]] = {}

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from harness import targets
 from harness.analysis.proof import answers, composition, constants
 from harness.analysis.proof.claims import Claim, Question, Side, effort_of
+from harness.build.codegen import Program
 from harness.core.errors import ReferenceFailed
 from harness.execution.probe import Probe
 from harness.model.analysis.ranges import ranges
@@ -24,9 +25,9 @@ from harness.operators.base import Layer
 from harness.operators.obligations import Extent, ProofStep, StageKind
 from harness.operators.region import Region
 from harness.operators.tensor import FLOAT32
+from harness.plan.launches import item_views, merged_places
 from harness.plan.plan import Plan
 from harness.targets import LayerCode
-from harness.targets.codegen import Program, item_views, merged_places
 
 
 @dataclass(frozen=True)

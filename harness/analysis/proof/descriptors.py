@@ -14,7 +14,7 @@ from functools import cached_property
 
 from harness.analysis.inspection.flow import Analysis
 from harness.analysis.inspection.program import POINTER_BYTES
-from harness.targets import codegen
+from harness.build import codegen
 
 NETWORK, ROOT = "network.c", "network"
 TASK_WORDS = 8  # members of struct task

@@ -17,6 +17,7 @@ import numpy as np
 from harness.analysis.compare import difference_map
 from harness.analysis.proof import constants
 from harness.analysis.proof.claims import Effort, Note, Question, Side
+from harness.build.codegen import Program
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
 from harness.execution import dumps
@@ -24,10 +25,10 @@ from harness.execution.probe import Probe
 from harness.operators import exact
 from harness.operators.obligations import ProofStep, mixed
 from harness.operators.tensor import FLOAT32, Tensor, integer_limits
+from harness.plan.launches import PlannedLaunch
 from harness.plan.plan import Plan, Task
 from harness.reference import generated
 from harness.targets import Table
-from harness.targets.codegen import PlannedLaunch, Program
 
 DRAWN = 1024
 """Vectors of each kind that are drawn, of tensors that are not too wide."""

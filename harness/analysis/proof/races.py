@@ -20,15 +20,16 @@ from pathlib import Path, PurePosixPath
 
 from harness.analysis.proof.claims import Note, Question, Side
 from harness.boards.profile import Profile, Toolchain
+from harness.build import bundle
+from harness.build.bundle import PROGRAM
+from harness.build.codegen import Program
 from harness.core.errors import ToolError
 from harness.execution import dumps
 from harness.execution import program as board_program
 from harness.operators.obligations import ProofStep
 from harness.plan.plan import Plan
 from harness.reference.stimuli import stimuli
-from harness.targets import STAND_INS, bundle
-from harness.targets.bundle import PROGRAM
-from harness.targets.codegen import Program
+from harness.targets import STAND_INS
 from harness.targets.toolchain import Compiler
 
 VECTORS = 512

@@ -23,7 +23,7 @@ from harness.analysis.inspection.fixed import NEVER_RETURN
 from harness.analysis.inspection.flow import Analysis
 from harness.analysis.inspection.instructions import MASK, STACK, Instruction
 from harness.analysis.inspection.program import POINTER_BYTES, Symbol
-from harness.targets.codegen import Forward
+from harness.build.codegen import Forward
 
 MOST_STEPS = 1_000_000
 TOP = 1 << 46  # of the stack, where no object of a program is

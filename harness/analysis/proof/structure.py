@@ -41,11 +41,12 @@ from harness.analysis.inspection.program import POINTER_BYTES, Program, Section,
 from harness.analysis.proof.claims import Note, Question, Side
 from harness.analysis.proof.descriptors import Descriptors
 from harness.analysis.proof.rows import Rows
+from harness.build import codegen
+from harness.build.codegen import Forward
 from harness.core.errors import ToolError
 from harness.operators.obligations import ProofStep, StageKind
 from harness.plan.plan import Plan
-from harness.targets import LayerCode, Stage, codegen
-from harness.targets.codegen import Forward
+from harness.targets import LayerCode, Stage
 
 NETWORK = "network.c"
 LINKER_SECTIONS = (".got", ".got.plt")

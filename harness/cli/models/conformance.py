@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,7 @@ from harness.cli import _completion
 from harness.cli._options import Words, as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, RequestError
+from harness.core.installation import revision
 from harness.core.table import Table
 
 if TYPE_CHECKING:
@@ -29,17 +31,19 @@ COLUMNS = ("c", "cuda", "iree", "tiovx", "vitis", "litert")
 PAGE = """\
 # Conformance
 
+{day:%Y-%m-%d}, revision {revision}.
+
 `harness models conformance --markdown` wrote this page. It computes the tests that ONNX has for backends
 (`onnx.backend.test` of onnx {version}) by the specification, without a board: the network is loaded as `harness run`
 loads it, and all outputs must have the type, the shape and the values of the test, within its tolerance (that of DFT is
-2^-22 of the greatest value: the tests have the rounding errors of one library in the place of zeros).
+2^-22 of the greatest value: the tests have the rounding errors of one library in the place of zeros; that of sums of
+float16 and bfloat16 is one unit in the last place of it: the tests round after each operation).
 `harness.backend` is the same as a backend of ONNX (`prepare`, `run_model`, `supports_device`).
 
 A network that is refused is no error: the message of `harness models import` says why. *Not stated* are tests with
 sequences, optional values or texts. None may be *wrong*: the command then ends with exit code 1. If a test of several
-inputs cannot be imported, one of them is the input, a float if there is one, and the others are constants. Operators
-that only make constants of shapes (ConstantOfShape, Range, Size, EyeLike) are folded within networks; their tests have
-nothing else, and are refused.
+inputs cannot be imported, one of them is the input, a float if there is one, and the others are constants. Outputs
+that depend on shapes only are constants. Those of a size that is data (ConstantOfShape, Range) are refused.
 
 `harness models conformance --board NAME` computes the passed tests on a board, too: a program for each test, of which
 every activation must have the bits of the specification. *Refused* are then also those with a layer that a target of
@@ -63,7 +67,7 @@ and of the proof then hold for all layers of its passed tests. A target may refu
 @click.command("conformance", epilog="Example: harness models conformance --set node --only 'test_reduce_*'")
 @click.option("--set", "chosen", type=click.Choice(SETS), multiple=True, help="A set of tests; by default all.")
 @click.option("--only", default="*", metavar="PATTERN", help="Tests whose names match, such as 'test_conv_*'.")
-@click.option("--markdown", is_flag=True, help="Print the page docs/conformance.md.")
+@click.option("--markdown", is_flag=True, help="Print the page docs/results/conformance.md.")
 @click.option(
     "--board", shell_complete=_completion.boards,
     help="Compute the passed tests on this board, too, and compare every activation bit for bit.",
@@ -158,7 +162,7 @@ def page(outcomes: dict[str, list[Outcome]]) -> str:
     every = [each for of_set in outcomes.values() for each in of_set]
     reasons = [[str(count), kind.replace("|", r"\|")] for kind, count in conformance.reasons(every)[:SHOWN]]
     parts = [
-        PAGE.format(version=onnx.__version__)
+        PAGE.format(version=onnx.__version__, day=datetime.now(UTC), revision=revision())
         + _table(["set", *conformance.RESULTS], [_row(*entry) for entry in outcomes.items()]),
         "## Reasons of refusals\n\n"
         "Names, numbers and shapes are left out (`...`, n).\n\n" + _table(["tests", "reason"], reasons),

@@ -28,7 +28,7 @@ Each target but `litert` computes exactly the bits of the specification, which O
 of a run, on every bit or within the tolerance of [float operators](float-operators.md); otherwise the run is
 inconclusive. The last column says whether `prove` covers an operator; its result tells which steps try every case and
 which try samples. A model with other operators is refused, with the workaround for each node; see
-[Bring a network](bring-a-network.md).
+[Bring a network](../bring-a-network.md).
 A target may refuse some layers of an operator, and names the reason: `tiovx` and `vitis` refuse float32 inputs, except
 those of QuantizeLinear, which `tiovx` computes. Target `litert` gives float32 sums and approximations
 [within a bound](convert-a-model.md#forms), and its items have no proof.
@@ -52,7 +52,7 @@ class SupportedOperator:
 
 
 @click.command("operators", epilog="Example: harness models operators")
-@click.option("--markdown", is_flag=True, help="Print the page docs/operators.md.")
+@click.option("--markdown", is_flag=True, help="Print the page docs/reference/operators.md.")
 @as_json
 def command(*, markdown: bool, as_json: bool) -> None:
     """List the operators: targets, exactness, proof."""

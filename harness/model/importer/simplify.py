@@ -17,9 +17,11 @@ then computes file and result for random inputs (`Simplified.check`).
     types       operators and types without a definition are written by others (expansions.py)
     dynamic     scales that follow from the data, and products of their codes, become operators on float32 (dynamic.py)
     products    DFT, STFT and modes of Resize become products with constant matrices (linear_maps.py)
+    statistics  variances and softmax functions of other operators are written in a stable order (statistics.py)
     casts       a Cast to the same type, or to a wider one and back, is removed
     selections  indices, masks and one-hot codes become comparisons, choices and moves (selections.py)
     logic       a Where of float32 reads its condition as float32 (logic.py)
+    outputs     constant outputs are those of each vector (constant_outputs.py)
     batch       the first axis of inputs, outputs, Reshapes and Resizes takes any number of vectors
 
 A model that is refused in this form gets a new axis of vectors (vector_axis.py).
@@ -40,10 +42,12 @@ from harness import operators
 from harness.core.errors import RequestError
 from harness.model.graph import decode, opsets_of, parse, read_file
 from harness.model.importer import (
+    arithmetic,
     batches,
     bounded,
     changes,
     classic,
+    constant_outputs,
     constants,
     contributed,
     dynamic,
@@ -53,8 +57,10 @@ from harness.model.importer import (
     linear_maps,
     logic,
     opsets,
+    regions,
     sampling,
     selections,
+    statistics,
     vector_axis,
 )
 from harness.model.importer.external_data import load_data
@@ -264,9 +270,11 @@ def _select(simplified: Simplified) -> list[str]:
         return []
     replaced = selections.convert(simplified.model, constants.facts_of(simplified.model))
     simplified.propagation = constants.facts_of(simplified.model)
-    simplified.is_near |= not sampling.RULES.keys().isdisjoint(replaced)
+    simplified.is_near |= not {*sampling.RULES, *arithmetic.RULES, *regions.RULES}.isdisjoint(replaced)
     chosen, rows = ([name for name in replaced if (name in bounded.RULES) == has_rows] for has_rows in (False, True))
-    notes = [f"{listed(chosen)} became comparisons, choices and moves of values"] if chosen else []
+    notes = [f"{listed(chosen)} became operators that harness computes"] if chosen else []
+    if not regions.RULES.keys().isdisjoint(chosen) and not is_run(simplified.source, simplified.batch):
+        notes = [_unconfirmed(simplified, note) for note in notes]
     return notes + (
         [f"{listed(rows)}: its rows have a bound, and those that ONNX does not give are -1"] if rows else []
     )
@@ -287,12 +295,21 @@ def _write_products(simplified: Simplified) -> tuple[str, ...]:
     return expanded.notes
 
 
+def _write_statistics(simplified: Simplified) -> list[str]:
+    """Write variances and softmax functions of other operators in an order that gives no NaN."""
+    notes = statistics.convert(simplified.model)
+    simplified.is_near |= bool(notes)
+    return notes
+
+
 FOLD_STEPS: tuple[Callable[[Simplified], Sequence[str]], ...] = (
     constants.compute_constants,
     _write_dynamic,
+    _write_statistics,
     _select,
     constants.remove,
     _write_products,
+    lambda simplified: constant_outputs.convert(simplified.model, simplified.batch),
     batches.free_first_axis,
     lambda simplified: logic.convert(simplified.model),
 )

@@ -20,7 +20,9 @@ FLOAT = re.compile(r"(-?(?:inf|nan|[0-9][0-9.e+-]*))(?:/0x([0-9a-f]{8}))?")
 
 INT64_LIMITS = (-(1 << 63), (1 << 63) - 1)
 
-HOW_TO_MEND = "docs/describe-a-model.md shows every kind of line; `harness models show NAME --text FILE` writes them"
+HOW_TO_MEND = (
+    "docs/reference/describe-a-model.md shows every kind of line; `harness models show NAME --text FILE` writes them"
+)
 
 
 @dataclass(frozen=True)

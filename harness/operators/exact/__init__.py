@@ -2,7 +2,8 @@
 
 `expression` has the language, `evaluation` computes it in numpy, `ranges` bounds it, `mutations` makes faults of it,
 `printing` writes it for people and as NNEF.  The emitters of C, CUDA and MLIR are in the packages of their targets.
-`floats` decides roundings to quantised values by integer arithmetic.  docs/definitions.md specifies the language.
+`floats` decides roundings to quantised values by integer arithmetic.  docs/reference/definitions.md specifies the
+language.
 """
 
 from harness.operators.exact.floats import (

@@ -39,7 +39,8 @@ from harness.plan.items.graphs import (
     Value,
     Variable,
 )
-from harness.plan.plan import Compute, Plan, Source, Task, unused
+from harness.plan.plan import Compute, Plan, Source, Task
+from harness.plan.planner import unused
 
 PARAMETERS = "parameters"
 """The folder of the parameters: the first part of every label."""

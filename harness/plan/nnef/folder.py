@@ -37,7 +37,9 @@ from harness.plan.items.composition import Work
 from harness.plan.items.description import PARAMETERS, describe, describe_network, identifier, traces
 from harness.plan.items.graphs import Description, Graph, Variable
 from harness.plan.nnef import parser, printer
-from harness.plan.plan import Item, Plan, Task, compose, tasks_from
+from harness.plan.plan import Item, Plan, Task
+from harness.plan.planner import tasks_from
+from harness.plan.schedule import compose
 from harness.plan.split import Share
 
 PLAN, MODEL, GRAPH, SUFFIX = "plan.yaml", "model.onnx", "graph.nnef", ".nnef"

@@ -45,7 +45,7 @@ class LabContent:
     """All that the site shows: `runs` the latest first, `nights` the latest last; folders of nights that are none.
 
     `folder` is that of the run folders.  `since` is the start of the first night on the page, empty if all are; earlier
-    runs are left out.  `running` is true while a night runs.  `mutation` is the text of docs/mutation.md,
+    runs are left out.  `running` is true while a night runs.  `mutation` is the text of docs/results/mutation.md,
     empty if there is none.  `quarantine` is None where the locks of the boards cannot be read.
     """
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from harness import targets
 from harness.boards.profile import Profile
+from harness.build import bundle, codegen
 from harness.core.errors import HarnessError
 from harness.core.file_digest import file_sha256
 from harness.plan import folder
 from harness.runs.verification.claims import ContradictionError, UncheckedError, listed, require_equal
 from harness.runs.verification.folder import RUN, Evidence
 from harness.runs.verification.revisions import by_its_revision
-from harness.targets import bundle, codegen
 
 # Run with the modules of another revision, by `python -c`: plan folder, laboratory, board, cache.
 _BUILD = """\
@@ -24,7 +24,10 @@ from pathlib import Path
 try:
     from harness.boards import profile
     from harness.plan import folder
-    from harness.targets import bundle, codegen
+    try:
+        from harness.build import bundle, codegen
+    except ImportError:  # a revision with the code generation in targets
+        from harness.targets import bundle, codegen
     generate = getattr(codegen, "generate", lambda plan: plan)
 except ImportError:  # a revision before the packages
     from harness import bundle, plan_folder as folder, profile
@@ -58,7 +61,14 @@ folder, name = Path(sys.argv[1]), sys.argv[2]
 run = json.loads((folder / name).read_text())
 del run["files"]
 run.pop("content_sha256", None)
-if name == "wcet.json":
+if name != "run.json":
+    try:
+        from harness.core.registry import evidence
+    except ImportError:  # a revision before the applications
+        evidence = None
+if name != "run.json" and evidence:
+    made = {"report.html": evidence(name).page(folder)}
+elif name == "wcet.json":
     from harness.report import wcet
     from harness.runs.wcet import WcetDocument
     made = {"report.html": wcet.html(WcetDocument.read(folder / name))}

@@ -11,6 +11,7 @@ from harness.analysis import proof
 from harness.analysis.proof import Question, Side, Subject, composition, effort_of, launches, races, structure
 from harness.analysis.proof.document import asked as asked_entries
 from harness.analysis.proof_document import SCHEMA
+from harness.build import codegen
 from harness.core.errors import BoardError
 from harness.core.file_digest import file_sha256
 from harness.execution import fp_environment
@@ -20,7 +21,6 @@ from harness.runs.folder import RunFolder
 from harness.runs.verification import fields
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed, require_equal
 from harness.runs.verification.folder import Evidence
-from harness.targets import codegen
 
 PROOF = "proof.json"
 

@@ -1,4 +1,4 @@
-"""`python -m tests.campaigns.faults`: every fault at every step; docs/faults.md is its result.
+"""`python -m tests.campaigns.faults`: every fault at every step; docs/results/faults.md is its result.
 
 `python -m tests.campaigns.faults --faults "link stalled" --output some.md`: some rows of it, on a page of their own.
 """

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.targets.bundle import PROGRAM
+from harness.build.bundle import PROGRAM
 from tests.campaigns.faults.laboratory import WORK, Laboratory, Scene
 from tests.campaigns.faults.stage import SLOW, WITHIN, Step
 

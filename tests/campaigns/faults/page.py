@@ -1,4 +1,4 @@
-"""docs/faults.md: what the campaign came to, as tables."""
+"""docs/results/faults.md: what the campaign came to, as tables."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from harness.core.installation import ROOT
+from tests.campaigns import dated
 from tests.campaigns.faults.campaign import IDENTICAL, INCONCLUSIVE, KILLED, Cell
 from tests.campaigns.faults.faults import FAULTS, Fault
 from tests.campaigns.faults.laboratory import CHUNK, CHUNKS, PROGRAM_TIMEOUT_S
 from tests.campaigns.faults.stage import LIMITS, Step
 from tests.support.markdown import table
 
-PAGE = ROOT / "docs" / "faults.md"
+PAGE = ROOT / "docs" / "results" / "faults.md"
 NEVER = "-"
 
 INTRODUCTION = f"""# What a run does when something fails
@@ -67,7 +68,7 @@ LIMITATIONS = """## What this does not show
 def page(cells: Sequence[Cell], untried: dict[str, str], when: str) -> str:
     """The whole page; `untried` are the names of faults that could not be done, with the reason."""
     wrong = [cell for cell in cells if cell.complaints]
-    parts = [INTRODUCTION, f"{when} {_totals(cells, wrong)}\n"]
+    parts = [dated(INTRODUCTION, when), f"{_totals(cells, wrong)}\n"]
     parts += [table(("fault", *Step), _rows(cells, untried)), LEGEND]
     parts += ["## Faults and messages\n", "".join(_messages(cells))]
     if wrong:

@@ -32,7 +32,7 @@ def test_a_row_is_a_fault_and_a_column_a_step() -> None:
 
 def test_the_totals_count_runs() -> None:
     text = page(CELLS, {}, "today.")
-    assert "today. 3 runs were disturbed: 1 continued to `identical`, 1 were `inconclusive`, 1 `killed`." in text
+    assert "\n\n3 runs were disturbed: 1 continued to `identical`, 1 were `inconclusive`, 1 `killed`." in text
     assert "2 were resumed; the board of each was free at most 1.0 s after the fault." in text
     assert "1 runs failed a condition." in text
     assert "- program killed, execute: it hangs" in text

@@ -1,4 +1,4 @@
-"""`python -m tests.campaigns.forgeries`: the whole campaign; docs/forgeries.md is its result."""
+"""`python -m tests.campaigns.forgeries`: the whole campaign; docs/results/forgeries.md is its result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def main() -> int:
         limits = _attempt_all(bases, LIMITS, Path(scratch), console)
         with_key = [dataclasses.replace(forgery, needs_key=True) for forgery in LIMITS]
         keyed = _attempt_all(bases, with_key, Path(scratch), console)
-    where = f"{today()}, {platform.machine()}:"
+    where = f"{today()}, {platform.machine()}."
     asked.output.write_text(page(outcomes, list(zip(limits, keyed, strict=True)), where), encoding="utf-8")
     console.note(f"written: {asked.output}")
     return int(not all(outcome.rejected for outcome in (*outcomes, *keyed)))

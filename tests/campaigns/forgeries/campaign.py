@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.build import bundle
+from harness.build.bundle import Recipe
 from harness.cli.main import cli
 from harness.core.errors import HarnessError
 from harness.runs.folder import envelope_of
-from harness.targets import bundle
-from harness.targets.bundle import Recipe
 from tests.campaigns.forgeries.bases import Bases
 from tests.campaigns.forgeries.forger import document_in, forge
 from tests.campaigns.forgeries.forgery import Forgery

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.build import bundle
 from harness.runs.measurement.document import judge
 from harness.runs.verification import measured
 from harness.runs.verification.folder import RUN
-from harness.targets import bundle
 from tests.campaigns.forgeries.forger import REQUEST, Document, all_of, copy_dumps, edit, hide_difference, in_run
 from tests.campaigns.forgeries.forgery import forgeries
 from tests.campaigns.forgeries.of_boards import hardware_everywhere, other_name

@@ -1,16 +1,17 @@
-"""docs/forgeries.md: what became of every forgery, as tables."""
+"""docs/results/forgeries.md: what became of every forgery, as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from harness.core.installation import ROOT
+from tests.campaigns import dated
 from tests.campaigns.forgeries.bases import BASES
 from tests.campaigns.forgeries.campaign import Outcome
 from tests.campaigns.forgeries.forgeries import KINDS
 from tests.support.markdown import table
 
-PAGE = ROOT / "docs" / "forgeries.md"
+PAGE = ROOT / "docs" / "results" / "forgeries.md"
 INTRODUCTION = """# Which forged evidence is rejected
 
 A forgery is a folder of evidence that claims something false. Each forgery on this page changes a valid run, decision,
@@ -25,7 +26,7 @@ verdict and reason. Only a remaining contradiction can reveal the forgery.
 - `sign` must refuse.
 - A claim that is only "not checked" while `verify` ends with 0 counts as a hole.
 
-[Check and sign evidence](check-evidence.md) explains the claims. `python -m tests.campaigns.forgeries`
+[Check and sign evidence](../check-evidence.md) explains the claims. `python -m tests.campaigns.forgeries`
 wrote this page.
 """
 SIGNATURES = """Here the run is valid and the envelope is false. `verify` gets `--key`, the public key of the
@@ -37,7 +38,7 @@ LIMITS = """## Forgeries that only a signature reveals
 These forgeries contain no contradiction. The forger has computed the right outputs, or has changed times that cannot
 be measured again, and everything that follows from them. `harness verify` accepts them, and `harness sign` would sign
 them: sign only your own runs, on the machine where they were made. With `--key`, `verify` rejects them, because the
-forger does not have the key of the laboratory. See [What is believed](check-evidence.md#what-is-believed) for the
+forger does not have the key of the laboratory. See [What is believed](../check-evidence.md#what-is-believed) for the
 entries that are taken on trust.
 """
 
@@ -45,7 +46,7 @@ entries that are taken on trust.
 def page(outcomes: Sequence[Outcome], limits: Sequence[tuple[Outcome, Outcome]], where: str) -> str:
     """Return the whole page; `limits` pairs what was seen without and with the key, `where` names day and machine."""
     found = sum(outcome.rejected for outcome in outcomes)
-    parts = [INTRODUCTION, f"{where} {found} of {len(outcomes)} forgeries were rejected.\n", "## The true runs\n"]
+    parts = [dated(INTRODUCTION, where), f"{found} of {len(outcomes)} forgeries were rejected.\n", "## The true runs\n"]
     parts.append(table(("run", "what it is"), BASES.items()))
     for kind, about in KINDS.items():
         own = [outcome for outcome in outcomes if outcome.forgery.kind == kind]

@@ -1,6 +1,6 @@
 """The functions of definitions for all 2^32 inputs: errors, equality with the specification, ONNX Runtime.
 
-The tables of docs/float-operators.md are the expected values.
+The tables of docs/reference/float-operators.md are the expected values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.support.functions import CROSS, NATIVE, PLAIN, Compiled, compiled, la
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(7200)]
 
-PAGE = Path(__file__).parents[3] / "docs/float-operators.md"
+PAGE = Path(__file__).parents[3] / "docs/reference/float-operators.md"
 INFINITY, SIGN, ALL = 0x7F800000, 1 << 31, 1 << 32
 BLOCK, PART, STEP_OF_EMULATED = 1 << 24, 1 << 14, 251
 """Inputs of one call of a program, inputs that the specification computes at once, and the step of a sample."""

@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.boards.profile import Profile
+from harness.build import bundle, codegen
 from harness.core.arrays import Array
 from harness.model.network import Network
-from harness.plan import plan
+from harness.plan import planner
 from harness.targets import KERNELS as SOURCES
-from harness.targets import bundle, codegen
 from harness.targets.cuda import nvrtc, tensor
 from harness.targets.cuda.build import OLDEST
 from tests.campaigns.gpu import device
@@ -37,7 +37,7 @@ KERNELS = ["cuda:layerwise", "cuda:fused", "cuda:tensor"]
 
 def build(net: Network, board: Profile, target: str, cache: Path, block: int = 64) -> BoardProgram:
     """As every command builds it, with all layers on the GPU, whichever item."""
-    built = bundle.build(codegen.generate(plan.make(net, board, [target] * len(board.items), block)), board, cache)
+    built = bundle.build(codegen.generate(planner.make(net, board, [target] * len(board.items), block)), board, cache)
     return BoardProgram(built.folder / bundle.PROGRAM, net, built.sha256, built.compiler)
 
 

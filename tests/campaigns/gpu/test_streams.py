@@ -9,10 +9,10 @@ import pytest
 
 from harness import model
 from harness.boards.profile import ItemProfile, Profile
+from harness.build import bundle, codegen
 from harness.core.installation import ROOT
-from harness.plan import plan
+from harness.plan import plan, planner
 from harness.reference import SpecificationReference
-from harness.targets import bundle, codegen
 from tests.campaigns.gpu.device import Device, narrowed
 from tests.support import dags
 from tests.support.programs.board_program import BoardProgram, assert_same, parse, uniform_vectors
@@ -35,7 +35,7 @@ def test_items_on_one_gpu_are_identical(
     items = {item: ItemProfile(target=target) for item, target in TARGETS.items()}
     profile = narrowed(board, gpu.arch).model_copy(update={"items": items})
     net = parse(dags.listing_2()) if name == "listing 2" else model.load(ROOT / "models" / f"{name}.onnx")
-    made = plan.make(net, profile, split=SPLITS[name], sync=sync, block=256)
+    made = planner.make(net, profile, split=SPLITS[name], sync=sync, block=256)
     built = bundle.build(codegen.generate(made), profile, cache)
     program = BoardProgram(built.folder / bundle.PROGRAM, net, built.sha256, built.compiler)
     vectors = uniform_vectors(net, 40 if gpu.simulated else 2003, seed=8)

@@ -1,4 +1,4 @@
-"""`python -m tests.campaigns.misra`: check every variant of target c, and write the table of docs/misra.md.
+"""`python -m tests.campaigns.misra`: check every variant of target c, and write the table of docs/results/misra.md.
 
 Exit code: 0 every violation is listed and every deviation occurs, 1 otherwise, 3 cppcheck is missing or fails.
 """
@@ -6,6 +6,7 @@ Exit code: 0 every violation is listed and every deviation occurs, 1 otherwise, 
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -15,6 +16,7 @@ from pathlib import Path
 from harness import targets
 from harness.core.console import Console
 from harness.core.installation import BOARDS_FILE, ROOT
+from tests.campaigns import today
 from tests.campaigns.misra.check import (
     CPPCHECK,
     NETWORKS,
@@ -28,7 +30,7 @@ from tests.campaigns.misra.check import (
 )
 from tests.support.programs.c_variants import EVERY
 
-PAGE = ROOT / "docs" / "misra.md"
+PAGE = ROOT / "docs" / "results" / "misra.md"
 START, END = "<!-- deviations -->\n", "<!-- end -->"
 
 
@@ -61,6 +63,7 @@ def main() -> int:
     table = ["| rule | files | places | justification |", "|---|---|---|---|", *rows]
     page = PAGE.read_text(encoding="utf-8")
     before, _, rest = page.partition(START)
+    before = re.sub(r"^\d{4}-\d\d-\d\d, revision .*$", f"{today()}.", before, count=1, flags=re.MULTILINE)
     PAGE.write_text(f"{before}{START}{chr(10).join(table)}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
     console.note(f"{len(jobs)} programs, {sum(rules.values())} places of {len(rules)} rules, all listed")
     return 0

@@ -19,10 +19,10 @@ import numpy as np
 import yaml
 
 from harness.boards.profile import Profile
+from harness.build import bundle, codegen
 from harness.model.network import Network
 from harness.model.stream import stream
-from harness.plan import plan
-from harness.targets import bundle, codegen
+from harness.plan import planner
 from tests.support import codes, float_images, images, integers
 from tests.support.builders import random_network
 from tests.support.decide.hybrids import small
@@ -131,7 +131,7 @@ def _carried(operator: str) -> Network:
 def write(of: Network, target: str, host: Profile, folder: Path) -> None:
     """Write all sources of a program whose items have this target."""
     board = of_variant(host, target)
-    program = codegen.generate(plan.make(of, board))
+    program = codegen.generate(planner.make(of, board))
     for path, content in bundle.sources_of(program, board).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(_shortened(content) if path == "network.c" else content)

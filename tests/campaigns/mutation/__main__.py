@@ -1,9 +1,9 @@
-"""`python -m tests.campaigns.mutation`: the whole campaign, on two processors; docs/mutation.md is its result.
+"""`python -m tests.campaigns.mutation`: the whole campaign, on two processors; docs/results/mutation.md is its result.
 
 `python -m tests.campaigns.mutation --targets vitis --output vitis.md`: some columns of it, on a page of their own.
 
-`python -m tests.campaigns.mutation --hidden`: the programs of hidden_programs.txt; docs/mutation-hidden.md is its
-result. With `--only PATTERN` those whose class and name contain a match of the pattern, on the screen alone.
+`python -m tests.campaigns.mutation --hidden`: the programs of hidden_programs.txt; docs/results/mutation-hidden.md
+is its result. With `--only PATTERN` those whose class and name contain a match of the pattern, on the screen alone.
 """
 
 from __future__ import annotations

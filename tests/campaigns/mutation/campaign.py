@@ -14,6 +14,7 @@ from harness.analysis.compare import compare
 from harness.analysis.diagnosis import Diagnosis, cases, diagnose
 from harness.analysis.proof import Effort, ProofStep, Question, Side, answers, composition, launches
 from harness.boards.profile import Profile
+from harness.build import codegen
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
 from harness.core.file_digest import file_sha256
@@ -22,10 +23,10 @@ from harness.execution.probe import Probe
 from harness.execution.program import Deployed
 from harness.operators.add import Add
 from harness.operators.obligations import Extent, StageKind
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.plan import Plan
 from harness.runs.chunks import DIAGNOSED
-from harness.targets import STAND_INS, codegen
+from harness.targets import STAND_INS
 from tests.campaigns.mutation import target_c, target_cuda, target_tiovx, target_vitis
 from tests.campaigns.mutation.mutants import Mutant
 from tests.campaigns.mutation.networks import Subject
@@ -134,10 +135,10 @@ class Workshop:
     def plan(self, subject: Subject) -> Plan:
         """The right one: every item has the target; what that refuses is computed by an item of target c."""
         if self.target == target_tiovx.C7X:
-            return plan.make(subject.network, with_dsp(self.board))
+            return planner.make(subject.network, with_dsp(self.board))
         if self.target == target_vitis.VITIS:
-            return plan.make(subject.network, with_fabric(self.board))
-        return plan.make(subject.network, self.board, [self.target] * len(self.board.items))
+            return planner.make(subject.network, with_fabric(self.board))
+        return planner.make(subject.network, self.board, [self.target] * len(self.board.items))
 
     def build(self, mutant: Mutant | None, subject: Subject, folder: Path) -> Suspect:
         """The mutant of the subject's program, or that itself, in a new folder."""

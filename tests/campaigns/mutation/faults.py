@@ -11,13 +11,13 @@ from pathlib import Path
 from harness.boards.local import LocalBoard
 from harness.boards.profile import Profile
 from harness.boards.work_folder import claim
+from harness.build import bundle, codegen
+from harness.build.bundle import PROGRAM, Bundle
 from harness.core.errors import BoardError
 from harness.core.file_digest import file_sha256
 from harness.execution import program
 from harness.execution.program import Deployed
-from harness.plan import plan
-from harness.targets import bundle, codegen
-from harness.targets.bundle import PROGRAM, Bundle
+from harness.plan import planner
 from tests.campaigns.mutation.campaign import Trial, run
 from tests.campaigns.mutation.networks import Subject
 from tests.support.programs.board_program import BoardProgram, Patch, build_patched
@@ -42,7 +42,7 @@ class Fault:
         """The verdict and the reason; `folder` is empty, and is left out of the paths that the reason names."""
         try:
             deployed = self.deploy(subject, board, folder)
-            trial = Trial(subject, plan.make(subject.network, board), deployed, folder, self.timeout_s)
+            trial = Trial(subject, planner.make(subject.network, board), deployed, folder, self.timeout_s)
             differing, _ = run(trial)
         except BoardError as error:
             return f"inconclusive: {error.message}".replace(f"{folder}/", "")
@@ -50,7 +50,7 @@ class Fault:
 
 
 def _patched(subject: Subject, board: Profile, folder: Path, *patches: Patch) -> BoardProgram:
-    return build_patched(plan.make(subject.network, board), board, folder / "patched", patches)
+    return build_patched(planner.make(subject.network, board), board, folder / "patched", patches)
 
 
 def _truncated_dump(subject: Subject, board: Profile, folder: Path) -> Deployed:
@@ -81,7 +81,7 @@ def _stale_program(subject: Subject, board: Profile, folder: Path) -> Deployed:
 
 
 def _built(subject: Subject, board: Profile, folder: Path) -> Bundle:
-    return bundle.build(codegen.generate(plan.make(subject.network, board)), board, folder)
+    return bundle.build(codegen.generate(planner.make(subject.network, board)), board, folder)
 
 
 def _deploy(built: Bundle, folder: Path) -> Deployed:

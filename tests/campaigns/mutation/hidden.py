@@ -26,13 +26,13 @@ import numpy as np
 import onnx
 
 from harness.boards.profile import Profile
+from harness.build import bundle, codegen
+from harness.build.bundle import Recipe
+from harness.build.codegen import Program
 from harness.cli.main import cli
 from harness.operators import quantize_linear
 from harness.plan.plan import Plan
 from harness.reference import exhaustive
-from harness.targets import bundle, codegen
-from harness.targets.bundle import Recipe
-from harness.targets.codegen import Program
 from tests.support import builders
 from tests.support.codes import node
 from tests.support.objects import kept

@@ -1,14 +1,15 @@
-"""docs/mutation-hidden.md: which of the hidden wrong programs were found before, and what finds each now."""
+"""docs/results/mutation-hidden.md: which of the hidden wrong programs were found before, and what finds each now."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from harness.core.installation import ROOT
+from tests.campaigns import dated
 from tests.campaigns.mutation.hidden import VECTORS, Excluded, Kind, Outcome, Wrong
 from tests.support.markdown import table
 
-PAGE = ROOT / "docs" / "mutation-hidden.md"
+PAGE = ROOT / "docs" / "results" / "mutation-hidden.md"
 BEFORE = "aa3a160"
 """The revision at which the programs were tried first."""
 UNNOTICED, FOUND = "**unnoticed**", "found"
@@ -18,7 +19,7 @@ INTRODUCTION = f"""# Wrong programs that no vector of a run shows
 The [mutants](mutation.md) compute wrong results in every run. The programs on this page compute right results for
 almost all inputs: they are wrong only in some state, in some mode, on some thread, at some address or for some
 combination of inputs. Each was built in place of the right program and tested with the command [`harness
-prove`](prove-a-model.md) with {VECTORS:,} vectors and `--floats thresholds`, with every check of the command. The
+prove`](../prove-a-model.md) with {VECTORS:,} vectors and `--floats thresholds`, with every check of the command. The
 queries to the reference were left out, because their answers do not depend on the program.
 
 - *before*: revision {BEFORE}, where the proof had no checks of the program's structure, of state, of concurrency and
@@ -36,7 +37,7 @@ argument with a claim that does not hold, `trace`, or `refused` (the command end
 
 def page(tried: Mapping[str, Outcome], programs: Sequence[Wrong], where: str) -> str:
     """Return the whole page; `tried` has the outcome of each program by its name, `where` names compiler and day."""
-    parts = [INTRODUCTION, where + "\n", _totals(tried, programs)]
+    parts = [dated(INTRODUCTION, where), _totals(tried, programs)]
     for kind in Kind:
         own = [wrong for wrong in programs if wrong.kind is kind]
         rows = [(wrong.name, _on(wrong), FOUND if wrong.before else UNNOTICED, _now(wrong, tried)) for wrong in own]

@@ -1,4 +1,4 @@
-"""docs/mutation.md: what the campaign found, as tables."""
+"""docs/results/mutation.md: what the campaign found, as tables."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from harness.analysis.proof import ProofStep
 from harness.core.installation import ROOT
+from tests.campaigns import dated
 from tests.campaigns.mutation import target_cuda, target_tiovx, target_vitis
 from tests.campaigns.mutation.campaign import COMPOSED, Guard, Named, Outcome
 from tests.campaigns.mutation.mutants import MUTANTS
@@ -15,7 +16,7 @@ from tests.campaigns.mutation.networks import NETWORKS, VECTORS, networks_of
 from tests.support.markdown import table
 
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
-PAGE = ROOT / "docs" / "mutation.md"
+PAGE = ROOT / "docs" / "results" / "mutation.md"
 SAME, SENSELESS, EQUAL, HELD, NOTHING = "=", "-", "equal", "holds", ""
 
 INTRODUCTION = f"""# Which checks find a wrong program
@@ -23,7 +24,7 @@ INTRODUCTION = f"""# Which checks find a wrong program
 A mutant is a program with one mistake in the kernels, the constants or the schedule. The mutants have every mistake
 that is known of quantised networks, and some others. Each was compiled for each of {len(NETWORKS)} small networks (on
 fewer for the targets of accelerators), deployed on the board `host`, and tested as [`harness
-prove`](prove-a-model.md) tests a program: with the argument, and with a run of {VECTORS:,} seeded vectors and its
+prove`](../prove-a-model.md) tests a program: with the argument, and with a run of {VECTORS:,} seeded vectors and its
 diagnosis. `python -m tests.campaigns.mutation` wrote this page. Programs that are wrong only in some state, in some
 mode or on some thread have [their own page](mutation-hidden.md).
 
@@ -46,7 +47,7 @@ to be the same function on that network. Limitations:
   sum with the operation before it. Under delays these runs have {COMPOSED} vectors here.
 """
 LEGEND = f"""Each cell has: activations that differ in the run / steps of the
-[argument](prove-a-model.md#the-argument) with a claim that does not hold / whether the cause is named.
+[argument](../reference/proof.md#the-argument) with a claim that does not hold / whether the cause is named.
 
 - `{EQUAL}`: all claims hold: it is the same function.
 - `{HELD}`: all claims hold, some of them on samples.
@@ -124,7 +125,7 @@ class Cell:
 
 def page(cells: Sequence[Cell], faults: Mapping[str, str], where: str) -> str:
     """The whole page; `where` names compiler, machine and day, `faults` what each came to."""
-    parts = [INTRODUCTION, where + "\n"]
+    parts = [dated(INTRODUCTION, where)]
     for target in dict.fromkeys(cell.target for cell in cells):
         own = [cell for cell in cells if cell.target == target]
         guarded = target in target_cuda.INJECTIONS

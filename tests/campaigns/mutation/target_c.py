@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from harness.build import codegen
 from harness.operators.add import Add
 from harness.operators.base import Layer
 from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan.plan import Plan
-from harness.targets import C_TYPES, LayerCode, codegen
+from harness.targets import C_TYPES, LayerCode
 from tests.support.diagnosis.mutants import SOURCE
 from tests.support.programs.board_program import Patch
 

@@ -14,13 +14,14 @@ from unittest import mock
 
 import numpy as np
 
+from harness.build import codegen
 from harness.core.errors import ToolError
 from harness.operators.add import Add
 from harness.operators.base import Layer
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan.plan import Plan
-from harness.targets import KERNELS, codegen
+from harness.targets import KERNELS
 from harness.targets.cuda import ptx
 from harness.targets.cuda.build import SOURCE as NETWORK
 from harness.targets.cuda.code import c_type

@@ -16,13 +16,14 @@ from unittest import mock
 import numpy as np
 
 from harness import targets
+from harness.build import codegen
 from harness.core.arrays import Array
 from harness.core.errors import ToolError
 from harness.operators.base import Layer
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
 from harness.plan.plan import Plan
-from harness.targets import KERNELS, codegen, threshold_check
+from harness.targets import KERNELS, threshold_check
 from harness.targets.tiovx.code import CoreItem
 from harness.targets.tiovx.constants import Constants
 from tests.campaigns.mutation import target_c

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harness.build import codegen
 from harness.operators.qgemm import QGemm
 from harness.plan.plan import Plan
-from harness.targets import codegen
 from tests.campaigns.mutation import target_c
 from tests.campaigns.mutation.target_c import FUNCTIONS, Injection, kernel, product
 from tests.campaigns.mutation.target_cuda import without_last_call

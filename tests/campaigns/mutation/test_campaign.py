@@ -19,12 +19,13 @@ from harness.analysis import proof
 from harness.analysis.diagnosis import Diagnosis, Hypothesis, Observation
 from harness.analysis.proof import ProofStep
 from harness.boards.profile import Profile
+from harness.build import codegen
 from harness.execution import program
 from harness.execution.probe import Probe
 from harness.operators import contraction_faults
 from harness.operators.obligations import Extent, StageKind
 from harness.operators.qgemm import QGemm
-from harness.targets import Stage, codegen
+from harness.targets import Stage
 from tests.campaigns.mutation.campaign import Named, Outcome, Workshop, attempt, named
 from tests.campaigns.mutation.faults import FAULTS, Fault
 from tests.campaigns.mutation.mutants import MULTIPLIER, MUTANTS, PRODUCT, TARGETS

@@ -9,8 +9,8 @@ import pytest
 from harness import model
 from harness.analysis.proof import ProofStep
 from harness.boards.profile import BoardProfiles
-from harness.plan import plan
-from harness.targets import bundle, codegen
+from harness.build import bundle, codegen
+from harness.plan import planner
 from tests.campaigns.mutation import hidden_page
 from tests.campaigns.mutation.hidden import NETS, REFUSED, RUN, Excluded, Kind, Outcome, Rewritten, Wrong, prove
 from tests.campaigns.mutation.hidden_page import page
@@ -61,7 +61,7 @@ def test_every_program_changes_the_sources_as_they_are(wrong: Wrong, laboratory:
     asked = dict(zip(wrong.options[::2], wrong.options[1::2], strict=True))
     split = [asked["--split"]] if "--split" in asked else []
     board = laboratory.board(wrong.board)
-    made = plan.make(
+    made = planner.make(
         model.load(tmp_path / "model.onnx"), board, asked["--items"].split(","), split=split, sync=asked.get("--sync")
     )  # fmt: skip
     sources = bundle.recipe_of(codegen.generate(made), board).sources

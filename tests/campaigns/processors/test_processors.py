@@ -12,7 +12,7 @@ import pytest
 from harness.boards.profile import Profile, Toolchain
 from harness.core.installation import ROOT
 from harness.model.onnx_runtime.hostcheck import instruction_set
-from harness.plan import plan
+from harness.plan import planner
 from harness.reference.specification import SpecificationReference
 from tests.integration.analysis.proof.test_structure import counterexamples
 from tests.support import codes, float_images, images
@@ -59,7 +59,7 @@ def test_the_machine_code_for_every_processor_is_understood(
     processor: str, target: str, network: str, host: Profile, objects: Path, tmp_path: Path
 ) -> None:
     board = compiled_for(processor, host, target)
-    made = plan.make(NETWORKS[network](), board, block=7)
+    made = planner.make(NETWORKS[network](), board, block=7)
     program = build_patched(made, board, tmp_path, objects=objects)
     assert counterexamples(made, program.path) == []
 
@@ -73,7 +73,7 @@ def test_programs_keep_their_bits_on_an_emulated_processor(
 ) -> None:
     # Tuned for a processor without fast gathers: qemu 7.2 executes some gathers wrongly, as no processor does.
     board, net = compiled_for("haswell", host, target, "-mtune=znver2"), NETWORKS[network]()
-    built = build_patched(plan.make(net, board, block=7), board, tmp_path, objects=objects)
+    built = build_patched(planner.make(net, board, block=7), board, tmp_path, objects=objects)
     program = EmulatedProgram(**(vars(built) | {"compiler": processor}))
     vectors = uniform_vectors(net, 40, seed=1)
     assert_same(program.activations(vectors, tmp_path / "run"), SpecificationReference(net).activations(vectors))

@@ -1,14 +1,14 @@
-"""`python -m tests.campaigns.security`: the whole campaign, on two processors; docs/security.md is its result."""
+"""`python -m tests.campaigns.security`: the whole campaign, on two processors; it writes docs/results/security.md."""
 
 from __future__ import annotations
 
 import argparse
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.core.console import Console
+from tests.campaigns import today
 from tests.campaigns.security.campaign import Outcome, attack
 from tests.campaigns.security.page import PAGE, page
 
@@ -57,7 +57,7 @@ def main() -> None:
         console.note(f"{outcome.door}: {outcome.inputs:,} inputs, {len(outcome.holes)} holes")
         for hole in outcome.holes:
             console.note(f"  {hole}")
-    asked.output.write_text(page(list(outcomes.values()), datetime.now(UTC).date()), encoding="utf-8")
+    asked.output.write_text(page(list(outcomes.values()), f"{today()}."), encoding="utf-8")
     console.note(f"written: {asked.output}")
 
 

@@ -17,15 +17,15 @@ import click
 import numpy as np
 
 from harness import model as networks
-from harness.analysis.decide import property as properties_of
+from harness.applications.decide import job as decision
+from harness.applications.decide import property as properties_of
 from harness.boards import profile
+from harness.build import codegen
 from harness.cli.main import cli
 from harness.core.errors import HarnessError
 from harness.core.installation import ROOT
-from harness.plan import plan
+from harness.plan import planner
 from harness.reference import Reference, stimuli, vector_files
-from harness.runs.decision import job as decision
-from harness.targets import codegen
 from tests.campaigns.security import mutations
 from tests.campaigns.security.mutations import Mutate, Random, pick
 from tests.support import builders
@@ -71,7 +71,7 @@ def network(content: bytes, folder: Path) -> str:
     path = folder / "model.onnx"
     path.write_bytes(content)
     found = networks.load(path)
-    made = plan.make(found, profile.load(ROOT / "boards.yaml", {}).board("host"))
+    made = planner.make(found, profile.load(ROOT / "boards.yaml", {}).board("host"))
     codegen.generate(made)
     vectors = stimuli.stimuli(found, 3, 1) if found.vector.size < 1000 else None
     if vectors:
@@ -90,7 +90,7 @@ def boards(content: bytes, folder: Path) -> str:
     path = folder / "boards.yaml"
     path.write_bytes(content)
     for board in profile.load(path, {}).profiles.values():
-        plan.make(networks.parse(models()[0], "m"), board)
+        planner.make(networks.parse(models()[0], "m"), board)
     return ""
 
 

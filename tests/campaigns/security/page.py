@@ -1,26 +1,25 @@
-"""docs/security.md, from what a campaign has found."""
+"""docs/results/security.md, from what a campaign has found."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 
 from harness.core.installation import ROOT
 from tests.campaigns.security.campaign import Outcome
 from tests.campaigns.security.worker import LIMIT_S, MEMORY_BYTES
 
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "docs" / "results" / "security.md"
 TEXT = Path(__file__).with_name("page.md")
 TABLE = "| read by | inputs | accepted | refused with a message | anything else | longest | most memory |"
 
 
-def page(outcomes: Sequence[Outcome], day: date) -> str:
-    """The whole page."""
+def page(outcomes: Sequence[Outcome], when: str) -> str:
+    """Return the whole page; `when` is a sentence with day and revision."""
     counted = sum(outcome.inputs for outcome in outcomes)
     holes = [f"- {outcome.door}, {hole}" for outcome in outcomes for hole in outcome.holes]
     values = {
-        "DATE": f"{day:%-d %B %Y}",
+        "DATE": when,
         "INPUTS": f"{counted:,}",
         "LIMIT": f"{LIMIT_S:g}",
         "MEMORY": f"{MEMORY_BYTES >> 30}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +83,7 @@ def test_the_campaign_notices_bugs_crashes_memory_and_what_is_left_behind(tmp_pa
     ):
         assert any(words in hole for hole in found.holes), found.holes
     assert found.planted == ["pwned"]
-    assert "KeyError: 1" in page([found], date(2026, 11, 22))
+    assert "KeyError: 1" in page([found], "today.")
 
 
 @pytest.mark.campaign

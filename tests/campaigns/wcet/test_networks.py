@@ -9,12 +9,12 @@ import pytest
 
 from harness import model
 from harness.analysis.inspection import program
-from harness.analysis.wcet.execution import Executor, _Run
-from harness.analysis.wcet.state import STACK_BYTES, STACK_TOP
+from harness.applications.wcet.execution import Executor, _Run
+from harness.applications.wcet.state import STACK_BYTES, STACK_TOP
 from harness.boards.profile import Profile
+from harness.build import codegen
 from harness.core.installation import ROOT
-from harness.plan import plan
-from harness.targets import codegen
+from harness.plan import planner
 from tests.support import builders
 from tests.support.programs.arm_instructions import with_compiler
 from tests.support.programs.board_program import build_patched, parse
@@ -102,7 +102,7 @@ def test_iterations_at_once_are_as_one_after_the_other(
     seed: int, target: str, level: str, host: Profile, tmp_path: Path, objects: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     net = random_convolutions(np.random.default_rng(seed), 1, "uint8", "int8", 2)
-    made = plan.make(net, with_compiler(host, target, GNU, (level,)), block=1)
+    made = planner.make(net, with_compiler(host, target, GNU, (level,)), block=1)
     built = build_patched(made, with_compiler(host, target, GNU, (level,)), tmp_path, objects=objects)
     read = program.read(built.path)
     names = {forward.name for forward in codegen.generate(made).forwards}

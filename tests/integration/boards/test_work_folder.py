@@ -19,12 +19,12 @@ from harness.boards.local import LocalBoard
 from harness.boards.profile import Address, Emulator, Profile
 from harness.boards.session import Board, Completed
 from harness.boards.work_folder import WorkFolderRefused, claim
+from harness.build import bundle, codegen
+from harness.build.bundle import Bundle
 from harness.core.installation import ROOT
 from harness.execution import dumps, program
 from harness.model.network import Network
-from harness.plan import plan
-from harness.targets import bundle, codegen
-from harness.targets.bundle import Bundle
+from harness.plan import planner
 from tests.support.boards import sshd
 from tests.support.boards.guest import sharing_guest
 
@@ -270,7 +270,7 @@ def acas() -> Network:
 
 @pytest.fixture(scope="module")
 def built(acas: Network, host: Profile, cache: Path) -> Bundle:
-    return bundle.build(codegen.generate(plan.make(acas, host)), host, cache)
+    return bundle.build(codegen.generate(planner.make(acas, host)), host, cache)
 
 
 class Attacked(LocalBoard):

@@ -12,7 +12,7 @@ from harness.boards.profile import Profile
 from harness.core.errors import BoardError
 from harness.execution import program
 from harness.pipeline import attempt
-from harness.plan import plan
+from harness.plan import planner
 from harness.targets.cuda import SIMULATION
 from tests.support import builders
 from tests.support.programs.board_program import parse
@@ -22,7 +22,7 @@ from tests.support.programs.board_program import parse
 def test_devices_of_other_items_are_no_evidence(
     told: dict[str, str], host: Profile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = plan.make(parse(builders.random_network(np.random.default_rng(7), (5, 3))), host, ["c", "cuda:fused"])
+    made = planner.make(parse(builders.random_network(np.random.default_rng(7), (5, 3))), host, ["c", "cuda:fused"])
     monkeypatch.setattr(program, "devices", lambda *_: told)
     job: Any = SimpleNamespace(plan=made, profile=host)
     deployed: Any = None
@@ -31,7 +31,7 @@ def test_devices_of_other_items_are_no_evidence(
 
 
 def test_the_device_of_every_item_is_kept(host: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = plan.make(parse(builders.random_network(np.random.default_rng(7), (5, 3))), host, ["c", "cuda:fused"])
+    made = planner.make(parse(builders.random_network(np.random.default_rng(7), (5, 3))), host, ["c", "cuda:fused"])
     monkeypatch.setattr(program, "devices", lambda *_: {"network": f"{SIMULATION}, sm_72"})
     job: Any = SimpleNamespace(plan=made, profile=host)
     deployed: Any = None

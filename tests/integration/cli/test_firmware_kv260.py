@@ -16,15 +16,15 @@ from rich.console import Console as RichConsole
 from harness.boards import workspace
 from harness.boards.profile import Address, BoardProfiles, Profile
 from harness.boards.workspace import Workspace
+from harness.build import codegen
+from harness.build.codegen import Program
 from harness.cli import _overlay
 from harness.cli import firmware as command
 from harness.core.console import Console
 from harness.core.errors import BoardError, RequestError
 from harness.model.network import Network
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.plan import Plan
-from harness.targets import codegen
-from harness.targets.codegen import Program
 from harness.targets.vitis import install as steps
 from tests.support.cli.command import User
 
@@ -72,7 +72,7 @@ def called(monkeypatch: pytest.MonkeyPatch, made: Plan, board: Profile, tmp_path
     def build(program: Program, *_: object) -> Any:
         return calls.append(("program", [item.name for item in program.plan.items]))
 
-    monkeypatch.setattr("harness.targets.bundle.build", build)
+    monkeypatch.setattr("harness.build.bundle.build", build)
     monkeypatch.setattr(_overlay, "install", lambda _board, fabric, *_args, **_more: note("fabric", fabric))
     monkeypatch.setattr(command, "firmware", lambda board, *_args, **_more: note("dsp", board.name))
     space = Workspace(tmp_path / "boards.yaml", tmp_path, tmp_path / "runs", tmp_path / "cache")
@@ -86,13 +86,13 @@ def called(monkeypatch: pytest.MonkeyPatch, made: Plan, board: Profile, tmp_path
 def test_the_targets_of_the_items_say_which_procedure_applies(
     network: Network, board: Profile, laboratory: BoardProfiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, fabric = called(monkeypatch, plan.make(network, board), board, tmp_path)
+    name, fabric = called(monkeypatch, planner.make(network, board), board, tmp_path)
     assert (name, fabric.kernels) == ("fabric", ("dense_1_kernel",))
     dsp = laboratory.board("tda4vm").model_copy(update={"address": Address(host="board.example")})
-    assert called(monkeypatch, plan.make(network, dsp), dsp, tmp_path) == ("dsp", "tda4vm")
+    assert called(monkeypatch, planner.make(network, dsp), dsp, tmp_path) == ("dsp", "tda4vm")
     with pytest.raises(RequestError, match="no item has target"):
         command.asking(
-            codegen.generate(plan.make(network, board, ["c", "c"])),
+            codegen.generate(planner.make(network, board, ["c", "c"])),
             board,
             Workspace(tmp_path, tmp_path, tmp_path, tmp_path),
             command.IN_FABRIC,
@@ -100,8 +100,8 @@ def test_the_targets_of_the_items_say_which_procedure_applies(
 
 
 def test_a_split_makes_other_kernels_and_another_application(network: Network, board: Profile) -> None:
-    whole = command._fabric(codegen.generate(plan.make(network, board)))
-    split = command._fabric(codegen.generate(plan.make(network, board, split=["dense_5=prepost"])))
+    whole = command._fabric(codegen.generate(planner.make(network, board)))
+    split = command._fabric(codegen.generate(planner.make(network, board, split=["dense_5=prepost"])))
     assert split.kernels == ("dense_1_kernel", "dense_6_kernel")
     assert split.app != whole.app
     assert "network.cpp" in whole.sources
@@ -111,12 +111,12 @@ def test_verifying_asks_the_kernels_through_the_program(
     network: Network, host: Profile, tmp_path: Path, cache: Path
 ) -> None:
     """Here the double plays XRT: the words are the program's, the digest the kernels' own."""
-    made = codegen.generate(plan.make(network, host, ["c", "vitis"], split=["dense_1..dense_8=prepost"]))
+    made = codegen.generate(planner.make(network, host, ["c", "vitis"], split=["dense_1..dense_8=prepost"]))
     fabric = command._fabric(made)
     assert fabric.kernels == ("dense_9_kernel",)
     space = Workspace(tmp_path / "boards.yaml", tmp_path, tmp_path / "runs", cache)
     answer = command.asking(made, host, space, command.IN_FABRIC)()
     steps.confirm(answer, fabric.app, fabric.digest)
-    other = command._fabric(codegen.generate(plan.make(network, host, ["c", "vitis"], split=["dense_5=prepost"])))
+    other = command._fabric(codegen.generate(planner.make(network, host, ["c", "vitis"], split=["dense_5=prepost"])))
     with pytest.raises(BoardError, match="the kernels in the fabric are others"):
         steps.confirm(answer, other.app, other.digest)

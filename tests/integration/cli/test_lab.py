@@ -28,7 +28,7 @@ def lab(tmp_path: Path) -> Lab:
 
 def test_the_example_of_the_page_prints_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs" / "python.md").read_text()
-    [program] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    program, _ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     shown = re.findall(r"(?m)^    (.*)$", page.partition("```\n\n")[2].partition("\n\n")[0])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_LAB", str(ROOT))

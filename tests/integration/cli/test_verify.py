@@ -17,6 +17,7 @@ import onnx
 import pytest
 
 from harness import __version__, report
+from harness.build import bundle
 from harness.core import installation
 from harness.core.errors import ReferenceFailed, RequestError
 from harness.core.file_digest import file_sha256
@@ -27,7 +28,6 @@ from harness.runs.verification import bundle as built_again
 from harness.runs.verification import inputs, results
 from harness.runs.verification.folder import Evidence
 from harness.runs.verification.verify import AFTERWARDS
-from harness.targets import bundle
 from tests.support import builders
 from tests.support.cli.command import Ended, User
 from tests.support.cli.history import History, git
@@ -218,7 +218,7 @@ FORGED_BUNDLES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "tool": (in_bundle(lambda b: b["inputs"]["tools"].update(ld="0" * 64)), "its sources, compiler, flags"),
     "headers": (in_bundle(lambda b: b["inputs"]["headers"].update(c="0" * 64)), "its sources, compiler, flags"),
     "definition": (in_bundle(lambda b: b["inputs"]["definitions"].append("rintf=roundf")), "definitions ["),
-    "method": (in_bundle(lambda b: b["inputs"].update(method="0" * 64)), "other versions of harness/targets/bundle.py"),
+    "method": (in_bundle(lambda b: b["inputs"].update(method="0" * 64)), "other versions of harness/build/bundle.py"),
     "kernel compiler": (in_bundle(lambda b: b["inputs"]["kernel_compilers"].append("x")), "its sources, compiler"),
     "no inputs": (in_bundle(lambda b: b.pop("inputs")), "written by an older version"),
     "name": (lambda run: run["bundle"].update(sha256="0" * 64), "its sources, compiler, flags and inputs give"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from harness.boards.profile import Profile
+from harness.build import bundle, codegen
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
 from harness.execution import dumps
@@ -18,8 +19,8 @@ from harness.operators import exact, sweeps
 from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
 from harness.operators.sweeps import Sweep
-from harness.plan import plan
-from harness.targets import Stage, Table, bundle, codegen
+from harness.plan import planner
+from harness.targets import Stage, Table
 from tests.support import builders
 from tests.support.programs.board_program import BoardProgram, build, parse
 
@@ -33,7 +34,7 @@ def program(host: Profile, cache: Path) -> BoardProgram:
 
 
 def stage(host: Profile, layer: str, part: StageKind) -> Stage:
-    codes = codegen.generate(plan.make(NET, host)).tasks
+    codes = codegen.generate(planner.make(NET, host)).tasks
     return next(each for code in codes for each in code.stages if each.name == f"{layer}_{part.value}")
 
 
@@ -45,7 +46,7 @@ def finish(host: Profile) -> Stage:
 
 @pytest.fixture(scope="module")
 def tables(host: Profile) -> list[Table]:
-    return [table for code in codegen.generate(plan.make(NET, host)).tasks for table in code.tables]
+    return [table for code in codegen.generate(planner.make(NET, host)).tasks for table in code.tables]
 
 
 @pytest.fixture

@@ -16,15 +16,15 @@ from harness.boards.local import LocalBoard
 from harness.boards.profile import Profile
 from harness.boards.session import Completed
 from harness.boards.work_folder import claim
+from harness.build import bundle, codegen
+from harness.build.bundle import Bundle
 from harness.core.errors import BoardError
 from harness.core.installation import ROOT
 from harness.execution import dumps
 from harness.execution import program as board_program
 from harness.execution.program import Deployed, Executed
 from harness.model.network import Network
-from harness.plan import plan
-from harness.targets import bundle, codegen
-from harness.targets.bundle import Bundle
+from harness.plan import planner
 
 COUNT = 100
 
@@ -36,7 +36,7 @@ def acas() -> Network:
 
 @pytest.fixture(scope="module")
 def built(acas: Network, host: Profile, cache: Path) -> Bundle:
-    return bundle.build(codegen.generate(plan.make(acas, host)), host, cache)
+    return bundle.build(codegen.generate(planner.make(acas, host)), host, cache)
 
 
 @pytest.fixture

@@ -16,17 +16,17 @@ import pytest
 from harness import model as networks
 from harness.boards.bare_metal import BareBoard, emulated
 from harness.boards.profile import BareMetal, BoardProfiles, Profile, Region
+from harness.build import bundle, codegen
 from harness.core.arrays import Array
 from harness.core.errors import BoardError, RequestError
 from harness.core.installation import ROOT
 from harness.execution import program
 from harness.model import stream as streams
 from harness.model.network import Network
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.plan import Plan
 from harness.reference import generated
 from harness.reference.stream import StreamReference
-from harness.targets import bundle, codegen
 from tests.support import builders
 from tests.support.programs.board_program import (
     BoardProgram,
@@ -90,7 +90,7 @@ def activations(built: BoardProgram, board: Profile, vectors: Array, folder: Pat
 
 
 def made_of(net: Network, board: Profile) -> Plan:
-    return plan.make(net, board, block=10)
+    return planner.make(net, board, block=10)
 
 
 def test_every_processor_computes_the_bits_of_the_reference(board: Profile, cache: Path, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_streams_begin_after_2_to_the_32_executions_too(
     """A size_t of these processors has 32 bits, and 12 does not divide 2^32."""
     board = laboratory.board("cortex-m4")
     stream = streams.stream(small_stream(), 2, pulse=4, steps=12)
-    built = build_patched(plan.make(stream.network, board), board, tmp_path, objects=objects)
+    built = build_patched(planner.make(stream.network, board), board, tmp_path, objects=objects)
     words = ["--executions", "12", *generated.windows(16, 12)[0]]
     found = activations(built, board, inputs_of(stream, 1), tmp_path / "out", *words)
     assert_same(found, StreamReference(stream).activations(inputs_of(stream, 1)))

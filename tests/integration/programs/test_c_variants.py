@@ -18,7 +18,7 @@ from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.quantize_linear import QuantizeLinear
-from harness.plan import plan
+from harness.plan import planner
 from harness.targets import KERNELS, toolchain
 from harness.targets.contraction import DEPTH_LIMIT
 from tests.campaigns.mutation.campaign import Trial, failed_steps
@@ -264,7 +264,7 @@ def test_nothing_is_read_or_written_beyond_a_buffer(target: str, without: str, h
     net = parse(builders.random_network(np.random.default_rng(3), (7, 33, 18, 50, 1, 5), **options))
     vectors, board = uniform_vectors(net, 25, seed=1), of_variant(host, target)
     flags = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    program = build_patched(plan.make(net, board, block=10), board, tmp_path / "bundle", WITHOUT[without], flags)
+    program = build_patched(planner.make(net, board, block=10), board, tmp_path / "bundle", WITHOUT[without], flags)
     done = run_sanitized(program, vectors, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert_same(program.read_dumps(tmp_path), references(net, vectors))
@@ -278,7 +278,7 @@ def test_the_proof_holds_of_every_variant(target: str, host: Profile, tmp_path: 
     """Its constants, its sums and its roundings are asked of the machine code that runs."""
     options = {"weights": "uint8", "zero_points": True, "per_column": True, "argmax": True, "dequantize": True}
     net = parse(builders.random_network(np.random.default_rng(9), (3, 18, 5), **options))
-    made = plan.make(net, of_variant(host, target), block=10)
+    made = planner.make(net, of_variant(host, target), block=10)
     program = build_patched(made, of_variant(host, target), tmp_path / "bundle")
     subject = Subject.of(net, uniform_vectors(net, 256, seed=2))
     assert failed_steps(Trial(subject, made, program.deployed(tmp_path / "run"), tmp_path), all_floats=False) == ()

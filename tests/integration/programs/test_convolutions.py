@@ -11,7 +11,7 @@ from harness.analysis import proof
 from harness.boards.profile import Profile
 from harness.model.network import Network
 from harness.operators.obligations import Extent, ProofStep
-from harness.plan import plan
+from harness.plan import planner
 from tests.support.examples import in_test
 from tests.support.programs.arm_instructions import with_compiler
 from tests.support.programs.board_program import (
@@ -203,7 +203,7 @@ def test_nothing_is_read_or_written_beyond_a_buffer(
     net, board = network(seed, axes), of_variant(host, VECTOR)
     vectors = uniform_vectors(net, 25, seed=1)
     flags = ["-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]  # -O1 compiles for up to 40 s
-    made = plan.make(net, board, block=10)
+    made = planner.make(net, board, block=10)
     program = build_patched(made, board, tmp_path / "bundle", INSTRUCTIONS[instructions], flags)
     done = run_sanitized(program, vectors, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from harness.boards.profile import BoardProfiles, Profile
+from harness.build import bundle, codegen
 from harness.core.errors import RequestError
 from harness.model.network import Network
-from harness.plan import plan
+from harness.plan import planner
 from harness.reference import SpecificationReference
-from harness.targets import bundle, codegen
 from harness.targets.c import dialect
 from tests.integration.programs.test_bare_metal import activations
 from tests.support import codes, float_images, functions, images
@@ -39,7 +39,7 @@ def in_form(board: Profile, target: str = "c", **settings: str) -> Profile:
 
 def machine_code(net: Network, board: Profile, folder: Path) -> dict[str, bytes]:
     """Code and constants of network.c as the bundle's compiler makes them."""
-    recipe = bundle.recipe_of(codegen.generate(plan.make(net, board, block=7)), board)
+    recipe = bundle.recipe_of(codegen.generate(planner.make(net, board, block=7)), board)
     recipe.write(folder)
     include = sorted({Path(path).parent for path in recipe.sources if path.startswith("kernels/")})
     flags = (*(recipe.of_network or ("-std=gnu11",)), "-Werror", "-c")
@@ -133,7 +133,7 @@ def test_declarations_begin_blocks_in_c89(source: str, expected: str) -> None:
 def test_what_has_no_form_is_refused(host: Profile) -> None:
     with pytest.raises(ValueError, match=r"kernels/c/a.h:2 has a compound literal, which c89 does not have"):
         dialect.written({"kernels/c/a.h": b"\nint f(void) { return g((T){1}); }"}, dialect.Settings(**C89))  # type: ignore[arg-type]
-    made = codegen.generate(plan.make(NETWORKS["functions"](), in_form(host, "c:vector")))
+    made = codegen.generate(planner.make(NETWORKS["functions"](), in_form(host, "c:vector")))
     with pytest.raises(RequestError, match="the kernels of c:vector use vectors of the compiler"):
         bundle.recipe_of(made, in_form(host, "c:vector", standard="c99"))
     with pytest.raises(RequestError, match="c89 has no hexadecimal floats: give floats: decimal"):

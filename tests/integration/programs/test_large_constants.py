@@ -12,10 +12,10 @@ import pytest
 from harness.analysis.inspection import program as elf
 from harness.analysis.proof import Side, constants
 from harness.boards.profile import Profile
+from harness.build import bundle, codegen
 from harness.model.network import Network
 from harness.operators.qgemm import QGemm
-from harness.plan import plan
-from harness.targets import bundle, codegen
+from harness.plan import planner
 from harness.targets.contraction import signed_weights
 from harness.targets.generated import TEXT_LIMIT
 from tests.support import builders
@@ -70,7 +70,7 @@ def test_the_program_computes_with_them(
 
 @pytest.mark.parametrize("target", ["c", "c:generic", "c:inlined"])
 def test_the_file_has_the_bytes_of_the_model_and_the_text_their_hash(net: Network, host: Profile, target: str) -> None:
-    generated = codegen.generate(plan.make(net, of_variant(host, target)))
+    generated = codegen.generate(planner.make(net, of_variant(host, target)))
     layer = net.layers[1]
     assert isinstance(layer, QGemm)
     assert set(generated.files) == {"network.c", FILE}
@@ -131,7 +131,7 @@ def test_a_bundle_has_the_file_and_its_name_depends_on_it(
 ) -> None:
     board = with_flags(host, "-O0")
     built, other = (
-        bundle.build(codegen.generate(plan.make(each, board, block=4)), board, tmp_path) for each in (net, wrong)
+        bundle.build(codegen.generate(planner.make(each, board, block=4)), board, tmp_path) for each in (net, wrong)
     )
     assert (built.folder / FILE).stat().st_size == BYTES
     assert built.files[FILE] == hashlib.sha256((built.folder / FILE).read_bytes()).hexdigest() != other.files[FILE]

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from harness.boards.profile import Profile
+from harness.build import bundle, codegen
 from harness.core.errors import ToolError
-from harness.plan import plan
-from harness.targets import bundle, codegen
+from harness.plan import planner
 from tests.support import builders
 from tests.support.programs.board_program import BoardProgram, build, parse, uniform_vectors
 
@@ -223,4 +223,4 @@ def test_the_counter_of_another_processor_is_refused_in_words(
 ) -> None:
     board = host.model_copy(update={"time_source": "CNTVCT"})
     with pytest.raises(ToolError, match="time_source: CNTVCT is a counter of Armv8-A"):
-        bundle.build(codegen.generate(plan.make(program.network, board)), board, tmp_path)
+        bundle.build(codegen.generate(planner.make(program.network, board)), board, tmp_path)

@@ -18,7 +18,7 @@ from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
-from harness.plan import plan
+from harness.plan import planner
 from harness.reference.stimuli import stimuli
 from tests.campaigns.mutation.mutants import (
     INPUT,
@@ -165,7 +165,7 @@ SHOWN_BY |= {
 @pytest.fixture
 def run(board: Profile, objects: Path, tmp_path: Path) -> Run:
     def run(mutant: Mutant, subject: Subject) -> tuple[Array, ...]:
-        made = plan.make(subject.network, board)
+        made = planner.make(subject.network, board)
         program = build_patched(mutant.plan(made), board, tmp_path / "bundle", mutant.patches(made), objects=objects)
         return program.activations(subject.vectors, tmp_path)
 

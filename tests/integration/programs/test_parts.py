@@ -11,14 +11,15 @@ import pytest
 
 from harness.analysis import proof
 from harness.boards.profile import ItemProfile, Profile
+from harness.build import codegen
 from harness.model.network import Network
 from harness.operators.obligations import Extent, ProofStep
 from harness.operators.region import WAYS
 from harness.operators.window import Window
-from harness.plan import conformance, plan, plan_check
+from harness.plan import conformance, plan_check, planner
 from harness.plan.nnef import folder
 from harness.plan.plan import Sync
-from harness.targets import codegen, supports
+from harness.targets import supports
 from tests.integration.programs.test_split import BLOCK, ITEMS, Subject, board, differing, replayed
 from tests.support import float_images, images
 from tests.support.codes import node
@@ -119,7 +120,7 @@ def test_shared_images_have_the_bits_of_the_reference(
 ) -> None:
     name, *ways = case
     subject = Subject.of(NETWORKS[name]())
-    made = plan.make(subject.network, board, block=BLOCK, split=everything(subject.network, *ways), sync=sync)
+    made = planner.make(subject.network, board, block=BLOCK, split=everything(subject.network, *ways), sync=sync)
     assert {task.runs > 1 for task in made.tasks} == {False, "rows" in ways}
     assert conformance.check(made) == ()
     program = build_patched(made, board, tmp_path / "bundle", flags=WARNED["c"], objects=objects)
@@ -129,7 +130,7 @@ def test_shared_images_have_the_bits_of_the_reference(
 
 def test_rows_that_follow_each_other_stay_on_their_item(board: Profile) -> None:
     """A clip reads what its item has; windows read the rows of others that they need, and only these."""
-    made = plan.make(chain(), board, block=BLOCK, split=["conv..mean=first+second+third:rows"])
+    made = planner.make(chain(), board, block=BLOCK, split=["conv..mean=first+second+third:rows"])
     read = {
         task.name: [made.tasks[source].name for source in made.reads[index]] for index, task in enumerate(made.tasks)
     }
@@ -140,7 +141,7 @@ def test_rows_that_follow_each_other_stay_on_their_item(board: Profile) -> None:
         ["clip_1", "clip_2"],
     ]
     assert made.part(made.tasks[1]).input.shape[1] < 15
-    alone = plan.make(chain(), board, block=BLOCK, split=["conv..mean=first+second+third"])
+    alone = planner.make(chain(), board, block=BLOCK, split=["conv..mean=first+second+third"])
     assert {hand_over.name for hand_over in alone.hand_overs} == {"image_of_x"}
 
 
@@ -148,7 +149,7 @@ def test_a_halo_can_be_larger_than_a_part(board: Profile, objects: Path, tmp_pat
     """One row of the output for an item, from rows that three items have computed."""
     subject = Subject.of(chain())
     words = ["conv..pool=first+second+third:rows", "depthwise=third+first+second:rows"]
-    made = plan.make(subject.network, board, block=BLOCK, split=words)
+    made = planner.make(subject.network, board, block=BLOCK, split=words)
     assert differing(build_patched(made, board, tmp_path / "b", objects=objects), subject, tmp_path / "run") == []
 
 
@@ -159,7 +160,7 @@ def test_a_halo_can_be_larger_than_a_part(board: Profile, objects: Path, tmp_pat
 )
 def test_listing_2_runs_on_two_items(board: Profile, objects: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
     subject = Subject.of(listing_2())
-    made = plan.make(subject.network, board, block=BLOCK, split=words)
+    made = planner.make(subject.network, board, block=BLOCK, split=words)
     assert [item.name for item in made.items] == ["first", "second"]
     assert plan_check.assess(made).objections == ()
     folder.write(made, tmp_path / "plan")
@@ -198,7 +199,7 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_wrong_copy_is_found(board: Profile, objects: Path, tmp_path: Path, mistake: str) -> None:
     subject = Subject.of(chain())
-    made = plan.make(subject.network, board, block=BLOCK, split=everything(subject.network, "rows"))
+    made = planner.make(subject.network, board, block=BLOCK, split=everything(subject.network, "rows"))
     source, (old, new) = codegen.generate(made).source, MISTAKES[mistake]
     wrong, count = re.subn(old, new, source, count=1, flags=re.DOTALL)
     assert count == 1
@@ -231,7 +232,7 @@ def wrong_windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.usefixtures("wrong_windows")
 def test_a_wrong_window_is_found(board: Profile, objects: Path, tmp_path: Path) -> None:
     subject = Subject.of(chain())
-    made = plan.make(subject.network, board, block=BLOCK, split=["conv=first+second:rows"])
+    made = planner.make(subject.network, board, block=BLOCK, split=["conv=first+second:rows"])
     asked = proof.questions(proof.Subject.of(codegen.generate(made), None), Extent(all_floats=False))
     [claim] = [question.ask() for question in asked if "are the layer" in question.statement]
     assert claim.counterexample.startswith("conv_1, vector 0: column ")
@@ -242,7 +243,7 @@ def test_a_wrong_window_is_found(board: Profile, objects: Path, tmp_path: Path) 
 def wrong_constants(network: Network, board: Profile, target: str, split: Sequence[str]) -> list[str]:
     """What is wrong with the tables of a plan for `target`, by the model's file, before anything is built."""
     items = board.items | {name: ItemProfile(target=target) for name in ITEMS[1:]}
-    made = plan.make(network, board.model_copy(update={"items": items}), split=split)
+    made = planner.make(network, board.model_copy(update={"items": items}), split=split)
     asked = proof.questions(proof.Subject.of(codegen.generate(made), None), Extent(all_floats=False))
     claims = [question.ask() for question in asked if question.step is ProofStep.CONSTANTS]
     return [claim.counterexample for claim in claims if claim.question.layer is None and not claim.holds]

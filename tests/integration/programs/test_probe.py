@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from harness.boards.profile import Profile
+from harness.build import codegen
 from harness.core.arrays import Array
 from harness.execution import fp_environment
 from harness.model.network import Network
@@ -23,8 +24,8 @@ from harness.operators.dequantize_linear import DequantizeLinear
 from harness.operators.obligations import StageKind
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
-from harness.plan import plan
-from harness.targets import Stage, codegen
+from harness.plan import planner
+from harness.targets import Stage
 from tests.integration.programs.test_program import EXIT_IO, EXIT_USAGE, refused
 from tests.support import builders
 from tests.support.programs.board_program import BoardProgram, Patch, build, build_patched, parse, with_flags
@@ -57,7 +58,7 @@ def board(host: Profile) -> Profile:
 @pytest.fixture(scope="module")
 def programs(board: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, BoardProgram]:
     folder = tmp_path_factory.mktemp("programs")
-    plans = {name: plan.make(net, board, block=BLOCK) for name, net in NETWORKS.items()}
+    plans = {name: planner.make(net, board, block=BLOCK) for name, net in NETWORKS.items()}
     return {name: build_patched(made, board, folder / name, objects=objects) for name, made in plans.items()}
 
 
@@ -71,7 +72,7 @@ def program(programs: Mapping[str, BoardProgram]) -> BoardProgram:
 def test_a_stage_is_one_piece_of_machine_code_which_the_schedule_calls(name: str, host: Profile, cache: Path) -> None:
     net = NETWORKS[name]
     functions = _functions(build(net, host, cache, BLOCK).path)
-    for layer, code in zip(net.layers, codegen.generate(plan.make(net, host, block=BLOCK)).tasks, strict=True):
+    for layer, code in zip(net.layers, codegen.generate(planner.make(net, host, block=BLOCK)).tasks, strict=True):
         for stage in code.stages:
             assert [function for function in functions if function.split(".")[0] == stage.name] == [stage.name]
             callers = {function for function, text in functions.items() if f"<{stage.name}>\n" in text}
@@ -102,7 +103,7 @@ def probe(program: BoardProgram, folder: Path, *arguments: object, inputs: Array
 
 
 def stages(net: Network, board: Profile) -> list[tuple[Layer, Stage]]:
-    codes = codegen.generate(plan.make(net, board)).tasks
+    codes = codegen.generate(planner.make(net, board)).tasks
     return [(layer, stage) for layer, code in zip(net.layers, codes, strict=True) for stage in code.stages]
 
 
@@ -120,7 +121,7 @@ def test_every_table_is_what_its_target_generated(
     name: str, programs: Mapping[str, BoardProgram], board: Profile, tmp_path: Path
 ) -> None:
     program = programs[name]
-    tables = [table for code in codegen.generate(plan.make(program.network, board)).tasks for table in code.tables]
+    tables = [table for code in codegen.generate(planner.make(program.network, board)).tasks for table in code.tables]
     assert probe(program, tmp_path, "--tables") == (len(tables), len(tables))
     assert {path.name for path in tmp_path.iterdir()} == {f"{table.name}.npy" for table in tables}
     for table in tables:
@@ -239,7 +240,7 @@ def test_a_stage_has_the_buffers_of_the_schedule(
     begin = f"static ONE_CODE void {head}\n{{\n"
     patch = Patch("network.c", begin, f"{begin}    if (in[0] == 77 && in[1] == 77 && ({elsewhere})) exit(9);\n")
     include = Patch("network.c", "#include <string.h>", "#include <stdlib.h>\n#include <string.h>")
-    made = plan.make(NETWORKS["int8 weights"], board, ["c:unrolled", "c:unrolled"], block=BLOCK)
+    made = planner.make(NETWORKS["int8 weights"], board, ["c:unrolled", "c:unrolled"], block=BLOCK)
     program = build_patched(made, board, tmp_path / "bundle", [patch, include], objects=objects)
     part = StageKind.FINISH if head == CODES else StageKind.ACCUMULATE
     stage = next(stage for stage in codegen.generate(made).tasks[2].stages if stage.part is part)
@@ -326,7 +327,7 @@ def test_a_sweep_of_one_vector(program: BoardProgram, board: Profile, tmp_path: 
 
 def test_a_sweep_with_too_many_steps_ends_early_and_says_so(board: Profile, tmp_path: Path) -> None:
     """Behind the block in which they became too many; the steps up to there are whole."""
-    made = plan.make(NETWORKS["int8 weights"], board, block=BLOCK)
+    made = planner.make(NETWORKS["int8 weights"], board, block=BLOCK)
     noisy = (
         Patch(PROBE, "STEP_LIMIT = 4000000, STEPS_A_COLUMN = 1024", "STEP_LIMIT = 100, STEPS_A_COLUMN = 1000"),
         Patch("kernels/c/qgemm.h", "round_saturated((float)acc[n] * m[n], QMIN, QMAX, zy)", "acc[n]"),

@@ -20,11 +20,11 @@ import numpy as np
 import pytest
 
 from harness.boards.profile import Profile
+from harness.build.bundle import PROTOCOL
 from harness.core.arrays import Array
 from harness.execution import fp_environment
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.plan import Cross, Plan
-from harness.targets.bundle import PROTOCOL
 from tests.support import builders
 from tests.support.programs.board_program import (
     BoardProgram,
@@ -544,7 +544,7 @@ def without_barrier(made: Plan, left_out: int) -> Plan:
 
 @pytest.fixture(scope="module")
 def made(program: BoardProgram, host: Profile) -> Plan:
-    return plan.make(program.network, host, block=10)
+    return planner.make(program.network, host, block=10)
 
 
 def test_the_thread_sanitizer_finds_no_race(

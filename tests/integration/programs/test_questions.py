@@ -13,10 +13,9 @@ from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.execution import fp_environment
 from harness.operators.qgemm import QGemm
-from harness.plan import plan
+from harness.plan import launches, planner
 from harness.plan.plan import Plan, Task
 from harness.reference import generated
-from harness.targets import codegen
 from tests.integration.programs.test_program import EXIT_IO, EXIT_SYSTEM, EXIT_USAGE, refused
 from tests.support import builders
 from tests.support.programs.board_program import (
@@ -44,7 +43,7 @@ def board(host: Profile) -> Profile:
 @pytest.fixture(scope="module")
 def program(board: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory) -> BoardProgram:
     folder = tmp_path_factory.mktemp("program")
-    return build_patched(plan.make(NET, board, block=BLOCK), board, folder, objects=objects)
+    return build_patched(planner.make(NET, board, block=BLOCK), board, folder, objects=objects)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +102,7 @@ def test_passes_of_a_split_network_are_compared_too(
     board: Profile, objects: Path, tmp_path: Path, vectors: Array, expected: tuple[Array, ...], split: list[str]
 ) -> None:
     """In a pipeline the dumps of a layer lag behind the executions."""
-    made = plan.make(NET, board, block=BLOCK, split=split)
+    made = planner.make(NET, board, block=BLOCK, split=split)
     program = build_patched(made, board, tmp_path / "bundle", objects=objects)
     overlaps = 0
     for attempt in range(20):  # threads overlap where two processors are free for them
@@ -134,11 +133,11 @@ def rows(parts: list[Array]) -> Array:
 def test_every_launch_gives_what_its_tasks_compute(
     net: Any, split: tuple[str, ...], board: Profile, objects: Path, tmp_path: Path
 ) -> None:
-    made: Plan = plan.make(net, board, block=BLOCK, split=split)
+    made: Plan = planner.make(net, board, block=BLOCK, split=split)
     program = build_patched(made, board, tmp_path / "bundle", objects=objects)
     vectors = uniform_vectors(net, VECTORS, seed=3)
     right = references(net, vectors)
-    for launch in codegen.planned_launches(made):
+    for launch in launches.planned_launches(made):
         [task] = launch.tasks
         given = rows([right[s.layer][:, s.start : s.stop] if isinstance(s, Task) else vectors for s in launch.sources])
         answer = ask(program, tmp_path, given, "--task", task.name, "--random-block", 1, "--executions", 300)
@@ -192,7 +191,7 @@ def test_a_launch_runs_on_the_thread_of_its_item(board: Profile, objects: Path, 
             "    main_thread = pthread_self();",
         ),
     ]
-    made = plan.make(NET, board, block=BLOCK)
+    made = planner.make(NET, board, block=BLOCK)
     program = build_patched(made, board, tmp_path / "bundle", patches, objects=objects)
     np.save(tmp_path / "inputs.npy", np.zeros((3, 20), np.uint8))
     done = program.run("--task", "quantize", "--vectors", tmp_path / "inputs.npy", "--out", tmp_path)
@@ -315,7 +314,7 @@ def test_another_floating_point_environment_of_an_items_thread_is_refused(
     head = "static ONE_CODE void quantize_compute(const float *in, uint8_t *restrict out)\n{\n"
     patches = [Patch("network.c", head, f"{head}    {code}\n"),
                Patch("network.c", "#include <string.h>", "#include <immintrin.h>\n#include <string.h>")]  # fmt: skip
-    program = build_patched(plan.make(NET, board, block=BLOCK), board, tmp_path / "bundle", patches, objects=objects)
+    program = build_patched(planner.make(NET, board, block=BLOCK), board, tmp_path / "bundle", patches, objects=objects)
     given = np.zeros((3, 20), np.uint8) if "--task" in asked else np.zeros((3, 5), np.float32)
     np.save(tmp_path / "inputs.npy", given)
     done = program.run(*asked, "--vectors", tmp_path / "inputs.npy", "--out", tmp_path)

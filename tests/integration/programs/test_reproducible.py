@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from harness.boards.profile import BoardProfiles
-from harness.plan import plan
-from harness.targets import bundle, codegen
+from harness.build import bundle, codegen
+from harness.plan import planner
 from tests.support import builders
 from tests.support.programs.board_program import parse, with_flags
 
@@ -22,7 +22,7 @@ def test_a_bundle_has_the_same_bytes_wherever_whenever_and_by_whomever_it_is_bui
     shipped = laboratory.board(name)
     board = with_flags(shipped, "-O0", "-g") if name == "host" else shipped
     net = parse(builders.random_network(np.random.default_rng(5), (3, 4, 2)))
-    made = plan.make(net, board, ("c", "c"), block=10)
+    made = planner.make(net, board, ("c", "c"), block=10)
     here = bundle.build(codegen.generate(made), board, tmp_path / "here")
     others = {"LC_ALL": "C.UTF-8", "TZ": "Asia/Tokyo", "SOURCE_DATE_EPOCH": "1", "USER": "nobody", "LOGNAME": "nobody"}
     for variable, value in others.items():

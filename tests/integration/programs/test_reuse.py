@@ -11,13 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from harness import targets
 from harness.analysis.proof import structure
 from harness.boards.profile import Profile
+from harness.build import codegen
 from harness.core.file_digest import file_sha256
-from harness.plan import conformance, plan
+from harness.plan import conformance, launches, planner
 from harness.plan.plan import Plan, Sync, Task
-from harness.targets import codegen
 from tests.integration.programs.test_questions import ask, rows
 from tests.integration.programs.test_split import LISTING_2, SPLITS, SYNCS, Subject, allocations, board, disturbances
 from tests.support.dags import listing_2, random_dag
@@ -35,7 +34,7 @@ def listing() -> Subject:
 
 
 def reusing(subject: Subject, board: Profile, split: Sequence[str], sync: Sync = "barrier") -> Plan:
-    made = plan.make(subject.network, board, block=BLOCK, split=tuple(split), sync=sync, reuse=targets.shares_buffers)
+    made = planner.make(subject.network, board, block=BLOCK, split=tuple(split), sync=sync, buffers="reuse")
     assert conformance.check(made) == ()
     assert made.kept[-1]
     return made
@@ -83,7 +82,7 @@ def test_every_launch_gives_what_its_task_computes(
     """The patterns with which the program fills its buffers agree where these share bytes."""
     made = reusing(listing, board, split)
     program = build_patched(made, board, tmp_path / "bundle", objects=objects)
-    for launch in codegen.planned_launches(made):
+    for launch in launches.planned_launches(made):
         [task] = launch.tasks
         sources = [
             listing.expected[s.layer][:, s.start : s.stop] if isinstance(s, Task) else listing.vectors

@@ -19,7 +19,7 @@ from harness.boards.profile import ItemProfile, Profile
 from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.qgemm import QGemm
-from harness.plan import conformance, plan
+from harness.plan import conformance, planner
 from harness.plan.conformance import Conformance
 from harness.plan.plan import Cross, Plan, Sync
 from harness.reference import Reference
@@ -91,7 +91,7 @@ def disturbances(made: Plan) -> Iterator[tuple[str, ...]]:
 def test_a_split_network_is_the_network_and_its_traces_conform(
     listing: Subject, board: Profile, objects: Path, tmp_path: Path, split: tuple[str, ...], sync: Sync
 ) -> None:
-    made = plan.make(listing.network, board, block=BLOCK, split=split, sync=sync)
+    made = planner.make(listing.network, board, block=BLOCK, split=split, sync=sync)
     assert conformance.check(made) == ()
     program = build_patched(made, board, tmp_path / "bundle", objects=objects)
     for number, options in enumerate(disturbances(made)):
@@ -118,7 +118,7 @@ def test_whatever_the_network_and_the_split_the_bits_stay_and_the_trace_conforms
     board: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, seed: int, sync: Sync
 ) -> None:
     subject = Subject.of(parse(random_dag(np.random.default_rng(seed), data.draw(st.integers(3, 9)))))
-    made = plan.make(subject.network, board, block=BLOCK, split=data.draw(allocations(subject.network)), sync=sync)
+    made = planner.make(subject.network, board, block=BLOCK, split=data.draw(allocations(subject.network)), sync=sync)
     assert conformance.check(made) == ()
     folder = tmp_path_factory.mktemp("split")
     program = build_patched(made, board, folder / "bundle", objects=objects)
@@ -131,7 +131,7 @@ def test_the_code_of_a_split_compiles_without_a_warning(
     listing: Subject, board: Profile, objects: Path, tmp_path: Path, split: tuple[str, ...]
 ) -> None:
     flags = ["-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wpedantic", "-Werror"]
-    made = plan.make(listing.network, board, block=BLOCK, split=split)
+    made = planner.make(listing.network, board, block=BLOCK, split=split)
     build_patched(made, board, tmp_path / "bundle", flags=flags, objects=objects)
 
 
@@ -139,7 +139,7 @@ def test_the_code_of_a_split_compiles_without_a_warning(
 def test_the_thread_sanitizer_finds_no_race_between_items(
     listing: Subject, board: Profile, tmp_path: Path, split: tuple[str, ...], sync: Sync
 ) -> None:
-    made = plan.make(listing.network, board, block=BLOCK, split=split, sync=sync)
+    made = planner.make(listing.network, board, block=BLOCK, split=split, sync=sync)
     program = build_patched(made, board, tmp_path / "bundle", flags=["-fsanitize=thread"])
     done = run_sanitized(program, listing.vectors, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -162,7 +162,7 @@ def single_buffers(made: Plan) -> Plan:
 
 
 def listing_plan(listing: Subject, board: Profile, sync: Sync, *more: str) -> Plan:
-    return plan.make(listing.network, board, block=BLOCK, split=(*LISTING_2, *more), sync=sync)
+    return planner.make(listing.network, board, block=BLOCK, split=(*LISTING_2, *more), sync=sync)
 
 
 def kinds(broken: Plan) -> set[str]:
@@ -203,7 +203,7 @@ def test_flags_in_each_other_s_place_are_found_before_the_run_and_by_their_trace
 ) -> None:
     """The flag of o2 is raised before o2 is computed."""
     split = ("o3=second", "o4..o5=third")
-    broken = swapped(plan.make(listing.network, board, block=BLOCK, split=split, sync="flag"))
+    broken = swapped(planner.make(listing.network, board, block=BLOCK, split=split, sync="flag"))
     assert kinds(broken) == {"data"}
     program = build_patched(broken, board, tmp_path / "bundle", objects=objects)
     assert differing(program, listing, tmp_path / "out", "--delay", "first:20000")
@@ -225,7 +225,7 @@ def test_a_pipeline_with_single_buffers_is_found_before_the_run_and_by_its_trace
 def test_a_buffer_with_two_writers_is_found_before_the_run_and_differs(
     listing: Subject, board: Profile, objects: Path, tmp_path: Path
 ) -> None:
-    right = plan.make(listing.network, board, block=BLOCK, split=["o1=first+second"])
+    right = planner.make(listing.network, board, block=BLOCK, split=["o1=first+second"])
     parts = [dataclasses.replace(task, start=0) if task.name == "o1_1" else task for task in right.tasks]
     found = conformance.check(dataclasses.replace(right, tasks=tuple(parts)))
     assert [finding.text for finding in found] == [

@@ -13,14 +13,14 @@ from harness.analysis.compare import difference_map
 from harness.analysis.diagnosis import cases, diagnose
 from harness.analysis.proof import composition, structure
 from harness.boards.profile import Profile
+from harness.build import codegen
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.model import stream as streams
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.plan import Plan
 from harness.reference import generated
 from harness.reference.stream import StreamReference
-from harness.targets import codegen, shares_buffers
 from tests.support.programs.board_program import Patch, build_patched
 from tests.support.programs.c_variants import GNU, VARIANTS, of_variant
 from tests.support.proof.trials import EFFORT
@@ -47,7 +47,7 @@ WRONG = {
 
 
 def planned(host: Profile, target: str = "c", **options: object) -> Plan:
-    return plan.make(STREAM.network, of_variant(host, target), **options)  # type: ignore[arg-type]
+    return planner.make(STREAM.network, of_variant(host, target), **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("target", [*BRIEF, *(pytest.param(each, marks=pytest.mark.campaign) for each in OTHERS)])
@@ -110,7 +110,7 @@ def test_every_variant_computes_the_steps_of_recurrences(
     stream = RECURRENT[operator]
     vectors = inputs_of(stream, 6)
     board = of_variant(host, target)
-    built = build_patched(plan.make(stream.network, board), board, tmp_path, objects=objects)
+    built = build_patched(planner.make(stream.network, board), board, tmp_path, objects=objects)
     right = StreamReference(stream).activations(vectors)
     for layer, actual, expected in zip(
         stream.network.layers, built.activations(vectors, tmp_path / "out"), right, strict=True
@@ -123,7 +123,7 @@ def test_states_of_another_stream_are_found_and_named(host: Profile, tmp_path: P
     stream = RECURRENT["LSTM"]
     vectors = inputs_of(stream, 6)
     patch = Patch("network.c", STATES_BEGIN, STATES_BEGIN.replace("(execution % 5u)", "execution"))
-    built = build_patched(plan.make(stream.network, host), host, tmp_path, [patch], objects=objects)
+    built = build_patched(planner.make(stream.network, host), host, tmp_path, [patch], objects=objects)
     actual = built.activations(vectors, tmp_path / "out")
     right = StreamReference(stream).activations(vectors)
     own = [case for case in cases(stream.network, vectors, right, dict(enumerate(actual))) if case.own]
@@ -176,7 +176,7 @@ def test_steps_are_not_put_into_blocks(host: Profile, options: dict[str, object]
 
 
 def test_a_history_shares_no_bytes(host: Profile, tmp_path: Path, objects: Path) -> None:
-    made = planned(host, reuse=shares_buffers)
+    made = planned(host, buffers="reuse")
     kept = [task for task in made.tasks if STREAM.network.layers[task.layer].streaming.steps > 1]
     assert made.arena > 0
     assert {(task.buffers, task.offset) for task in kept} == {(2, None)}

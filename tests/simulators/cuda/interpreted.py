@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from harness.boards.profile import Profile
+from harness.build import codegen
 from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.obligations import StageKind
-from harness.plan import plan
-from harness.targets import KERNELS, ItemCode, Stage, codegen
+from harness.plan import planner
+from harness.targets import KERNELS, ItemCode, Stage
 from harness.targets.cuda import build, fused, nvrtc, ptx
 from harness.targets.cuda.code import DeviceCode, Kernel
 from tests.simulators.ptx.interpreter import Argument, Module
@@ -34,7 +35,7 @@ def item_code(net: Network, board: Profile, target: str) -> ItemCode:
     """What is generated for a GPU that computes all layers."""
     names = [layer.name for layer in net.layers]
     everything = [f"{names[0]}..{names[-1]}={next(iter(board.items))}"]
-    made = plan.make(net, board, [target] * len(board.items), split=everything)
+    made = planner.make(net, board, [target] * len(board.items), split=everything)
     [code] = codegen.generate(made).items
     return code
 

@@ -9,9 +9,8 @@ import pytest
 
 from harness.boards.profile import Profile
 from harness.model.network import Network
-from harness.plan import plan
+from harness.plan import launches, planner
 from harness.reference import SpecificationReference
-from harness.targets import codegen
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import dags
 from tests.support.examples import alternating
@@ -46,8 +45,8 @@ def test_a_launch_reads_and_writes_the_copies_of_its_execution(
 ) -> None:
     net, (network, launch) = two_branches(), layers
     owners = [f"{layer.name}={'network' if layer.name in network else 'prepost'}" for layer in net.layers]
-    made = plan.make(net, host, [target, target], block=7, split=[*owners, "pipeline"])
-    names = [[task.name for task in each.tasks] for each in codegen.planned_launches(made)]
+    made = planner.make(net, host, [target, target], block=7, split=[*owners, "pipeline"])
+    names = [[task.name for task in each.tasks] for each in launches.planned_launches(made)]
     assert launch in names
     program = build_patched(made, host, tmp_path / "bundle", flags=FLAGS, objects=objects)
     vectors = uniform_vectors(net, 60, seed=3)

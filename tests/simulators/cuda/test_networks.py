@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.boards.profile import Profile
 from harness.model.network import Network
-from harness.plan import plan
+from harness.plan import planner
 from tests.integration.programs.test_operators import COMPILED, half_way_vectors, models
 from tests.simulators.cuda import interpreted
 from tests.simulators.test_accelerator_programs import FLAGS
@@ -68,7 +68,7 @@ def test_the_compilers_output_computes_networks_that_branch_and_join(target: str
 
 
 def simulated(net: Network, board: Profile, targets: list[str], folder: Path, **choices: object) -> BoardProgram:
-    made = plan.make(net, board, targets, **choices)  # type: ignore[arg-type]
+    made = planner.make(net, board, targets, **choices)  # type: ignore[arg-type]
     return build_patched(made, board, folder / "bundle", flags=FLAGS)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.plan import plan
+from harness.plan import planner
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import builders
 from tests.support.programs.board_program import BoardProgram, Patch, build_patched, parse, uniform_vectors
@@ -28,7 +28,7 @@ def program(
 ) -> BoardProgram:
     """Items prepost on the processor and network on the GPU."""
     net = parse(builders.random_network(np.random.default_rng(7), (5, 9, 4, 3), dequantize=True, argmax=True))
-    made = plan.make(net, host, ["c", request.param], block=64)
+    made = planner.make(net, host, ["c", request.param], block=64)
     return build_patched(made, host, tmp_path_factory.mktemp("program"), flags=FLAGS, objects=objects)
 
 
@@ -132,6 +132,6 @@ def test_a_gpu_that_computes_anything_else_is_refused(
     found = re.search(rf"{operation}\([^)]*\)\n{{\n", text)
     assert found
     patch = Patch(header, found[0], f"{found[0]}    {wrong}\n")
-    made = plan.make(net, host, ["c", "cuda:layerwise"])
+    made = planner.make(net, host, ["c", "cuda:layerwise"])
     done = run(build_patched(made, host, tmp_path, [patch], FLAGS, objects), "--devices")
     assert re.search(r"does not compute the specification: case \d+ of the self-test", message(done))

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from harness import model as networks
 from harness.analysis.proof import structure
 from harness.boards.profile import ItemProfile, Profile
+from harness.build import codegen
 from harness.core.arrays import Array
 from harness.core.file_digest import file_sha256
 from harness.core.installation import ROOT
 from harness.model.network import Network
 from harness.operators.obligations import StageKind
-from harness.plan import conformance, plan
+from harness.plan import conformance, plan, planner
 from harness.reference import SpecificationReference
-from harness.targets import codegen
 from tests.integration.programs.test_operators import COMPILED
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.support import dags
@@ -49,7 +49,7 @@ def with_items(host: Profile, *names: str) -> Profile:
 
 def plan_of(net: Network, host: Profile, split: list[str], **choices: Any) -> plan.Plan:
     """The plan for the three items, of which those without work are left out; blocks are shorter than the vectors."""
-    return plan.make(net, with_items(host, *ITEMS), split=split, **({"block": 16} | choices))
+    return planner.make(net, with_items(host, *ITEMS), split=split, **({"block": 16} | choices))
 
 
 def assert_identical(program: BoardProgram, vectors: Array, folder: Path, *options: object) -> None:

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.boards.profile import Profile
+from harness.build import bundle
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.operators.contraction import Contraction
-from harness.plan import plan
+from harness.plan import planner
 from harness.reference.specification import SpecificationReference
-from harness.targets import bundle
 from harness.targets.cuda import build, ptx
 from harness.targets.cuda.code import DeviceCode
 from tests.integration.programs.test_operators import COMPILED, half_way_vectors
@@ -135,7 +135,7 @@ def simulated_activations(net: Network, board: Profile, folder: Path, vectors: A
     What is not a sum has another kind of kernels, whose headers are beside those of tensor cores.
     """
     owners = [f"{layer.name}={'network' if isinstance(layer, Contraction) else 'prepost'}" for layer in net.layers]
-    made = plan.make(net, board, ["cuda:fused", TARGET], block=7, split=owners)
+    made = planner.make(net, board, ["cuda:fused", TARGET], block=7, split=owners)
     program = build_patched(made, board, folder / "bundle", wrong, flags=FLAGS)
     return list(program.activations(vectors, folder / "out"))
 
@@ -329,7 +329,7 @@ def test_the_proof_holds_and_refutes_wrong_sums(host: Profile, objects: Path, tm
 def test_a_gpu_without_tensor_cores_is_refused(host: Profile) -> None:
     net = wide_images("int8")
     old = for_gpu(host, "sm_61", "sm_62")
-    made = plan.make(net, old, [TARGET, TARGET])
+    made = planner.make(net, old, [TARGET, TARGET])
     with pytest.raises(RequestError) as caught:
         bundle.check_targets(made, old)
     assert caught.value.message == (
@@ -337,7 +337,7 @@ def test_a_gpu_without_tensor_cores_is_refused(host: Profile) -> None:
         "sm_61, sm_62"
     )
     assert caught.value.hint == "choose cuda:layerwise or cuda:fused with --items, or in boards.yaml"
-    bundle.check_targets(plan.make(net, old, ["cuda:layerwise"] * 2), old)
+    bundle.check_targets(planner.make(net, old, ["cuda:layerwise"] * 2), old)
 
 
 def test_code_is_for_the_gpus_with_tensor_cores(host: Profile) -> None:

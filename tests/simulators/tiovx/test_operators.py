@@ -10,7 +10,7 @@ import pytest
 from harness import targets
 from harness.boards.profile import Profile
 from harness.model.network import Network
-from harness.plan import plan
+from harness.plan import planner
 from harness.targets.tiovx import windows
 from tests.simulators.test_accelerator_programs import FLAGS
 from tests.simulators.tiovx.boards import with_dsp
@@ -76,7 +76,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def built(net: Network, host: Profile, folder: Path, *patches: Patch, **choices: object) -> BoardProgram:
     board = with_dsp(host)
-    made = plan.make(net, board, block=16, supports=targets.supports)
+    made = planner.make(net, board, block=16)
     assert {type(layer) for layer in net.layers} & set(targets.find("tiovx:c7x").lowerings)
     return build_patched(made, board, folder, patches, **({"flags": FLAGS} | choices))  # type: ignore[arg-type]
 

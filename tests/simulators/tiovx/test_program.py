@@ -13,7 +13,7 @@ import pytest
 
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.plan import plan
+from harness.plan import plan, planner
 from harness.targets.tiovx.constants import KERNELS_VERSION
 from harness.targets.tiovx.sources import kernels_digest
 from tests.simulators.test_accelerator_programs import FLAGS
@@ -31,7 +31,7 @@ def core(request: pytest.FixtureRequest) -> str:
 
 
 def made_of(net_model: onnx.ModelProto, board: Profile, **choices: object) -> plan.Plan:
-    return plan.make(parse(net_model), board, **choices)  # type: ignore[arg-type]
+    return planner.make(parse(net_model), board, **choices)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,10 @@ import onnx
 import pytest
 
 from harness.boards.profile import Profile
+from harness.build import codegen
 from harness.core.arrays import Array
-from harness.plan import plan
-from harness.targets import STAND_INS, codegen
+from harness.plan import plan, planner
+from harness.targets import STAND_INS
 from harness.targets.vitis import build as vitis
 from harness.targets.vitis import xclbin
 from tests.simulators.test_accelerator_programs import ACCELERATORS
@@ -36,7 +37,7 @@ FLAGS = ACCELERATORS["vitis"].flags
 
 
 def made_of(net_model: onnx.ModelProto, board: Profile, **choices: object) -> plan.Plan:
-    return plan.make(parse(net_model), board, **choices)  # type: ignore[arg-type]
+    return planner.make(parse(net_model), board, **choices)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from harness.boards.profile import Profile
-from harness.plan import plan
-from harness.targets import codegen
+from harness.build import codegen
+from harness.plan import planner
 from harness.targets.vitis import build as vitis
 from harness.targets.vitis import xclbin
 from harness.targets.vitis.signature import ARGUMENTS
@@ -28,7 +28,7 @@ SECTIONS = ("EMBEDDED_METADATA", "IP_LAYOUT", "MEM_TOPOLOGY", "CONNECTIVITY")
 def program(host: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory) -> BoardProgram:
     """Built as for a board, but for where its application lies."""
     board = with_fabric(host).model_copy(update={"stand_ins": False})
-    made = plan.make(parse(builders.random_network(np.random.default_rng(7), (5, 3))), board)
+    made = planner.make(parse(builders.random_network(np.random.default_rng(7), (5, 3))), board)
     app = vitis.fabric_of(code.kernels for code in codegen.generate(made).items if code.kernels).app
     here = Patch(vitis.SETTINGS, f"{vitis.INSTALLED}/{app}/{app}.xclbin", "network.xclbin")
     return build_patched(made, board, tmp_path_factory.mktemp("real") / "bundle", [here], ["-O1"], objects)

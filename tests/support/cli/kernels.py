@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.targets import KERNELS, bundle, c
+from harness.build import bundle
+from harness.targets import KERNELS, c
 
 HALF_AWAY = ("c/saturate.h", "rintf(v)", "roundf(v)")
 HALF_AWAY_CAUSE = "rounding is half away from zero"

@@ -15,7 +15,7 @@ from harness.operators.base import Layer
 from harness.operators.qgemm import QGemm
 from harness.operators.scaled_sum import Scales
 from harness.operators.tensor import FLOAT32, Tensor
-from harness.plan import plan
+from harness.plan import plan, planner, schedule
 from harness.plan.plan import Cross, Item, Plan, Sync
 from harness.plan.split import Share
 from tests.support import builders
@@ -39,7 +39,7 @@ def make(network: Network, host: Profile, *split: str, items: int = 2, sync: Syn
     operators = ("QuantizeLinear", "QGemm", "DequantizeLinear", "Add", "ArgMax")
     names = ["left", "right", *(f"item_{number}" for number in range(2, items))]
     profiles = {name: ItemProfile(target="c", operators=operators if name == "left" else ()) for name in names}
-    return plan.make(network, host.model_copy(update={"items": profiles}), split=split, sync=sync)
+    return planner.make(network, host.model_copy(update={"items": profiles}), split=split, sync=sync)
 
 
 def without(made: Plan, hand_over: str) -> Plan:
@@ -113,9 +113,9 @@ def plans(draw: st.DrawFn, layers: int = 6, items: int = 3) -> Plan:
         )
     chosen = st.lists(st.integers(0, items - 1), min_size=1, max_size=items, unique=True)
     shares = [_even(draw(chosen)[: None if isinstance(layer, QGemm) else 1]) for layer in built]
-    tasks = plan.tasks_from(built, shares, pipeline=draw(st.booleans()))
+    tasks = planner.tasks_from(built, shares, pipeline=draw(st.booleans()))
     names = [Item(f"item_{number}", "c", None) for number in range(items)]
-    return plan.compose("board", network_of(built), 1, draw(st.sampled_from(["barrier", "flag"])), names, tasks)
+    return schedule.compose("board", network_of(built), 1, draw(st.sampled_from(["barrier", "flag"])), names, tasks)
 
 
 def _even(items: Sequence[int]) -> tuple[Share, ...]:

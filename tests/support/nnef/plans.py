@@ -13,7 +13,7 @@ from harness.boards import profile
 from harness.boards.profile import ItemProfile, Profile
 from harness.core.installation import ROOT
 from harness.model.network import Network
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.plan import Plan, Sync
 from tests.support import builders, dags
 from tests.support.programs.board_program import parse
@@ -74,7 +74,7 @@ def network(name: str) -> Network:
 def make(name: str, *, split: tuple[str, ...] | None = None, sync: Sync = "barrier") -> Plan:
     """The plan of a network of this file with its split, or another one."""
     words = SPLITS[name] if split is None else split
-    return plan.make(network(name), board("third"), block=17, split=words, sync=sync)
+    return planner.make(network(name), board("third"), block=17, split=words, sync=sync)
 
 
 def same(one: Plan, other: Plan) -> bool:

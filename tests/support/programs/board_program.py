@@ -17,16 +17,17 @@ from harness import model as networks
 from harness.boards.local import LocalBoard
 from harness.boards.profile import Profile
 from harness.boards.session import Completed
+from harness.build import bundle, codegen
+from harness.build.bundle import Recipe
 from harness.core.arrays import Array
 from harness.core.file_digest import file_sha256
 from harness.execution import program
 from harness.execution.program import Deployed
 from harness.model.network import Network
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.plan import Plan
 from harness.reference import Reference
-from harness.targets import STAND_INS, bundle, codegen
-from harness.targets.bundle import Recipe
+from harness.targets import STAND_INS
 from tests.support.objects import Keeping
 
 EXIT_SYSTEM = 4
@@ -104,7 +105,7 @@ def build(
     net: Network, board: Profile, cache: Path, block: int | None = None, split: Sequence[str] = ()
 ) -> BoardProgram:
     """The program as every command builds it."""
-    built = bundle.build(codegen.generate(plan.make(net, board, block=block, split=split)), board, cache)
+    built = bundle.build(codegen.generate(planner.make(net, board, block=block, split=split)), board, cache)
     return BoardProgram(built.folder / bundle.PROGRAM, net, built.sha256, built.compiler)
 
 

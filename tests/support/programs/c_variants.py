@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from harness.boards.profile import Profile, Toolchain
+from harness.build import codegen
 from harness.model.network import Network
-from harness.plan import plan
-from harness.targets import KERNELS, codegen
+from harness.plan import planner
+from harness.targets import KERNELS
 from harness.targets.toolchain import find
 from tests.support.programs.board_program import BoardProgram, Patch, build_patched
 
@@ -82,7 +83,7 @@ class Implementation:
     ) -> BoardProgram:
         """Of a network, to be run here, its sources patched."""
         board = of_variant(self.board(host), target)
-        made = build_patched(plan.make(net, board, block=16), board, folder, patches, objects=objects)
+        made = build_patched(planner.make(net, board, block=16), board, folder, patches, objects=objects)
         kind = Emulated if self.on_arm else BoardProgram
         return kind(made.path, made.network, made.sha256, made.compiler)
 
@@ -132,7 +133,7 @@ def of_variant(host: Profile, target: str) -> Profile:
 
 def compile_network(net: Network, board: Profile, folder: Path, *flags: str) -> Path:
     """The object file of the generated network.c alone."""
-    (folder / "network.c").write_text(codegen.generate(plan.make(net, board, block=1)).source, encoding="utf-8")
+    (folder / "network.c").write_text(codegen.generate(planner.make(net, board, block=1)).source, encoding="utf-8")
     definitions, include = (f"TIME_SOURCE={board.time_source}",), (KERNELS / "program", KERNELS / "c")
     output = folder / "network.o"
     find(board).build(folder, (Path("network.c"),), include, definitions, output, ("-c", *flags))

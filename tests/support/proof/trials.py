@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import targets
 from harness.analysis import proof
 from harness.analysis.compare import numbers
 from harness.analysis.proof import Claim, Effort, ProofStep, Question, Side, Subject, composition, launches
 from harness.boards.profile import Profile
+from harness.build import codegen
+from harness.build.codegen import Program
 from harness.core.arrays import Array
 from harness.execution.probe import Probe
 from harness.execution.program import options
@@ -24,10 +25,9 @@ from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.obligations import Extent, StageKind
 from harness.operators.qgemm import QGemm
-from harness.plan import plan
-from harness.plan.plan import Plan, Reuse, Sync
-from harness.targets import Stage, Table, codegen
-from harness.targets.codegen import Program
+from harness.plan import planner
+from harness.plan.plan import Buffers, Plan, Sync
+from harness.targets import Stage, Table
 from tests.integration.programs.test_probe import right_outputs
 from tests.support.programs.board_program import BoardProgram, Patch, build_patched, references, uniform_vectors
 
@@ -54,16 +54,16 @@ class Workshop:
         block: int = 64,
         split: Sequence[str] = (),
         sync: Sync | None = None,
-        reuse: Reuse | None = None,
+        buffers: Buffers = "keep",
     ) -> Trial:
         """A program of `net` that is wrong by the patches of its sources and the change of every QGemm."""
         folder = self.folder / str(next(self.count))
         wrong = _changed(net, change) if change else net
-        choices = {"block": block, "split": split, "sync": sync, "reuse": reuse, "supports": targets.supports}
-        made = plan.make(wrong, self.board, **choices)
+        choices = {"block": block, "split": split, "sync": sync, "buffers": buffers}
+        made = planner.make(wrong, self.board, **choices)
         program = build_patched(made, self.board, folder / "bundle", patches, objects=self.objects)
         (folder / "scratch").mkdir()
-        right = plan.make(net, self.board, **choices)
+        right = planner.make(net, self.board, **choices)
         probe = Probe(program.deployed(folder / "run"), options(right), TIMEOUT_S, folder / "scratch")
         return Trial(right, program, probe)
 

@@ -27,7 +27,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, browser(Path(folder) / "profile") as chromium:
         runs, shown = Path(folder) / "runs", Path(folder) / "site"
         laboratory.make(runs, BOARDS, NIGHTS, models=("acas_coc", "acas_wl", "acas_sl"))
-        site.build(shown, site.gather(runs, NIGHTS, ROOT / "docs" / "mutation.md"))
+        site.build(shown, site.gather(runs, NIGHTS, ROOT / "docs" / "results" / "mutation.md"))
         PICTURE.write_bytes(chromium.show((shown / "index.html").as_uri(), 1100, height=1450).picture)
 
 

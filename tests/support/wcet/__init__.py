@@ -10,14 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.analysis import wcet
 from harness.analysis.inspection.program import Program, Symbol
-from harness.analysis.wcet import Bounds
+from harness.applications.wcet.bounds import Bounds, of_program
 from harness.boards.profile import Profile
+from harness.build import codegen
 from harness.core.arrays import Array
 from harness.model.network import Network
-from harness.plan import plan
-from harness.targets import codegen
+from harness.plan import planner
 from tests.support.programs.board_program import build_patched, uniform_vectors
 from tests.support.programs.c_variants import EMULATED
 
@@ -81,10 +80,10 @@ class Bounded:
 
 def bounded(net: Network, board: Profile, folder: Path, objects: Path, vectors: int = 4) -> Bounded:
     """Build the program of a network, bound it, and count what it executes for random vectors."""
-    made = plan.make(net, board, block=1)
+    made = planner.make(net, board, block=1)
     generated = codegen.generate(made)
     program = build_patched(made, board, folder, objects=objects)
-    bounds = wcet.of_program(generated, program.path)
+    bounds = of_program(generated, program.path)
     names = [layer.function for layer in bounds.layers]
     given = uniform_vectors(net, vectors, 1)
     counted = count(plugin(folder), program.path, bounds.layers[0].machine_code, names, given, folder)

@@ -13,10 +13,11 @@ from harness.boards.profile import Profile
 from harness.core.arrays import Array
 from harness.core.errors import ReferenceFailed
 from harness.core.installation import ROOT
-from harness.plan import plan
+from harness.plan import planner
+from harness.plan.claims import bounded, claims
 from harness.plan.plan import Plan
 from harness.reference import SpecificationReference
-from harness.targets import Claim, bounded, claims
+from harness.targets import Claim
 from tests.support import builders
 from tests.support.programs.board_program import parse
 
@@ -25,7 +26,7 @@ COUNT, UNIT = 40, 1
 
 @pytest.fixture(scope="module")
 def made(host: Profile) -> Plan:
-    return plan.make(parse(builders.float_sums()), host)
+    return planner.make(parse(builders.float_sums()), host)
 
 
 def judged(
@@ -122,7 +123,7 @@ def test_the_parts_of_a_split_layer_have_the_claims_of_their_targets(
 ) -> None:
     monkeypatch.syspath_prepend(ROOT / "tests" / "support" / "third_party")
     network = parse(builders.float_sums())
-    made = plan.make(network, host, ("c", "reordered"), split=("dense_1=prepost+network", "dense_2=prepost"))
+    made = planner.make(network, host, ("c", "reordered"), split=("dense_1=prepost+network", "dense_2=prepost"))
     assert [(task.name, claim) for task, claim in zip(made.tasks, claims(made), strict=True)] == [
         ("dense_1_0", Claim.EXACT),
         ("dense_1_1", Claim.BOUNDED),
@@ -141,7 +142,7 @@ def test_the_parts_of_a_split_layer_have_the_claims_of_their_targets(
     assert difference_map(right[0], board[0])[:, :first].all()
     assert not difference_map(right[0], board[0])[:, first:].any()
     assert [each and each.unequal for each in result.bounded] == [COUNT * (12 - first), None, None]
-    exact = plan.make(network, host)
+    exact = planner.make(network, host)
     assert (of_plan(exact), bounded(exact)) == (None, ())
 
 

@@ -9,7 +9,7 @@ from harness.core.installation import ROOT
 
 
 def test_page_of_the_documentation_is_that_of_the_code() -> None:
-    assert operators.page(operators.supported()) == (ROOT / "docs" / "operators.md").read_text()
+    assert operators.page(operators.supported()) == (ROOT / "docs" / "reference" / "operators.md").read_text()
 
 
 def test_a_convolution_is_computed_by_all_targets_and_has_a_proof() -> None:

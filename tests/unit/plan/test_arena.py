@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import targets
 from harness.boards.profile import Profile
+from harness.build import bundle, codegen
 from harness.core.errors import RequestError
-from harness.plan import arena, plan
+from harness.plan import arena, plan, planner
 from harness.plan.conformance import check
 from harness.plan.plan import Plan, buffer_bytes, overlap, span
-from harness.targets import bundle, codegen
 from tests.support.conformance import plans
 from tests.support.conformance.exhaustive import goes_wrong
 from tests.support.examples import examples
@@ -23,7 +22,7 @@ from tests.support.examples import examples
 
 def reused(made: Plan, block: int = 256) -> Plan:
     """The plan with all buffers in the arena that may be there."""
-    return plan.reusing(made, lambda _: True, block)
+    return arena.with_buffers(made, block, "reuse")
 
 
 @given(
@@ -134,24 +133,22 @@ def test_stages_of_a_pipeline_and_copies_share_nothing(host: Profile) -> None:
 def test_a_larger_block_fits_with_reuse(most: int, budget_mib: int, own: int, shared: int, host: Profile) -> None:
     net = plans.chain((3, 8, 8, 4))
     board = host.model_copy(update={"block": most, "memory_budget_mib": budget_mib})
-    made = plan.make(net, board, reuse=targets.shares_buffers)
-    assert (plan.make(net, board).block, made.block) == (own, shared)
+    made = planner.make(net, board, buffers="reuse")
+    assert (planner.make(net, board).block, made.block) == (own, shared)
     assert made.block * buffer_bytes(net, made.tasks) <= budget_mib << 20
     assert all((task.offset or 0) * made.block % arena.PERIOD == 0 for task in made.tasks)
     bundle.check_targets(made, board)
 
 
 def test_a_plan_without_reuse_has_no_arena(host: Profile) -> None:
-    made = plan.make(plans.chain(), host)
+    made = planner.make(plans.chain(), host)
     assert made.arena == 0
     assert all(made.kept)
     assert "arena" not in codegen.generate(made).source
 
 
 def test_a_buffer_of_a_device_is_not_in_the_arena(host: Profile) -> None:
-    made = plan.make(
-        plans.chain(), host, ("c", "cuda:layerwise"), split=("layer_0=network",), reuse=targets.shares_buffers
-    )
+    made = planner.make(plans.chain(), host, ("c", "cuda:layerwise"), split=("layer_0=network",), buffers="reuse")
     assert {made.items[task.item].target for task in made.tasks if task.offset is None} == {"cuda:layerwise"}
     tasks = tuple(dataclasses.replace(task, offset=(1 << 20) + task.layer * 256) for task in made.tasks)
     with pytest.raises(RequestError, match="target cuda:layerwise accesses it at any time between two hand-overs"):

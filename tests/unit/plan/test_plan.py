@@ -17,7 +17,7 @@ from harness.core.errors import EXIT_INFRASTRUCTURE, InfrastructureError, Reques
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.qgemm import QGemm
-from harness.plan import conformance, plan, plan_check
+from harness.plan import conformance, plan_check, planner, schedule
 from harness.plan.plan import Compute, Cross, HandOver, Item, Plan, Step, Sync, Task
 from tests.support import builders, float_images, images
 from tests.support.programs.board_program import parse
@@ -41,7 +41,7 @@ def owner(made: Plan) -> tuple[int, ...]:
 def test_layers_go_to_the_items_that_claim_them_and_hand_over_where_the_item_changes(
     net: Network, host: Profile
 ) -> None:
-    made = plan.make(net, host)
+    made = planner.make(net, host)
     assert (made.board, made.network, made.block) == ("host", net, 1000)
     assert made.items == (Item("prepost", "c", None), Item("network", "c", None))
     assert owner(made) == (0, 1, 1, 0, 0)
@@ -56,16 +56,16 @@ def test_cores_and_targets_come_from_the_profile(net: Network, host: Profile) ->
     board = with_items(
         host,
         edge=ItemProfile(target="c", core=1, operators=("QuantizeLinear", "DequantizeLinear", "ArgMax")),
-        dsp=ItemProfile(target="tiovx", operators=("QGemm",)),
+        dsp=ItemProfile(target="tiovx:c7x", operators=("QGemm",)),
     )
-    assert plan.make(net, board).items == (Item("edge", "c", 1), Item("dsp", "tiovx", None))
+    assert planner.make(net, board).items == (Item("edge", "c", 1), Item("dsp", "tiovx:c7x", None))
 
 
 def test_one_item_that_computes_everything_never_waits(net: Network, host: Profile) -> None:
     board = with_items(
         host, all=ItemProfile(target="c", operators=("QuantizeLinear", "QGemm", "DequantizeLinear", "ArgMax"))
     )
-    made = plan.make(net, board)
+    made = planner.make(net, board)
     assert made.hand_overs == ()
     assert made.schedules == (tuple(Compute(layer) for layer in range(5)),)
 
@@ -77,19 +77,19 @@ def test_items_without_work_are_left_out(net: Network, host: Profile) -> None:
         first=ItemProfile(target="c", operators=("QuantizeLinear",)),
         rest=ItemProfile(target="c", operators=("QGemm", "DequantizeLinear", "ArgMax")),
     )
-    made = plan.make(net, board)
+    made = planner.make(net, board)
     assert [item.name for item in made.items] == ["first", "rest"]
     assert owner(made) == (0, 1, 1, 1, 1)
 
 
 def test_targets_can_be_replaced_in_the_order_of_the_profile(net: Network, host: Profile) -> None:
-    assert [item.target for item in plan.make(net, host, ["c", "cuda"]).items] == ["c", "cuda"]
+    assert [item.target for item in planner.make(net, host, ["c", "cuda:fused"]).items] == ["c", "cuda:fused"]
 
 
 @pytest.mark.parametrize(("targets", "count"), [([], "0 targets"), (["c"], "1 target"), (["c", "c", "c"], "3 targets")])
 def test_the_wrong_number_of_targets_is_refused(net: Network, host: Profile, targets: list[str], count: str) -> None:
     with pytest.raises(RequestError) as caught:
-        plan.make(net, host, targets)
+        planner.make(net, host, targets)
     assert caught.value.message == f"--items names {count}, but board host has 2 items"
     assert caught.value.hint == "one target for each of: prepost, network"
 
@@ -97,15 +97,15 @@ def test_the_wrong_number_of_targets_is_refused(net: Network, host: Profile, tar
 def test_an_operator_without_an_item_is_refused(net: Network, host: Profile) -> None:
     board = with_items(host, network=ItemProfile(target="c", operators=("QuantizeLinear", "QGemm", "ArgMax")))
     with pytest.raises(RequestError) as caught:
-        plan.make(net, board)
+        planner.make(net, board)
     assert caught.value.message == "board host: no item computes DequantizeLinear (layer dequantize)"
     assert caught.value.hint == "add it to the operators of network in boards.yaml, or leave the operators of one out"
 
 
 def test_the_block_is_the_profiles_unless_one_is_asked_for(net: Network, host: Profile) -> None:
     board = host.model_copy(update={"block": 77})
-    assert plan.make(net, board).block == 77
-    assert plan.make(net, board, block=1).block == 1
+    assert planner.make(net, board).block == 77
+    assert planner.make(net, board, block=1).block == 1
 
 
 SYNCS: tuple[Sync, ...] = ("barrier", "flag")
@@ -119,7 +119,7 @@ def whole(owners: list[int]) -> list[Task]:
 
 
 def scheduled(layers: Sequence[Layer], owners: list[int], sync: Sync) -> tuple[tuple[HandOver, ...], Schedules]:
-    return plan._schedule(layers, whole(owners), 4, sync)
+    return schedule.schedule(layers, whole(owners), 4, sync)
 
 
 @given(st.integers(1, 4).flatmap(lambda items: st.lists(st.integers(0, items - 1), min_size=1, max_size=LONGEST)))
@@ -171,12 +171,12 @@ def test_nothing_is_read_before_it_is_written_and_every_hand_over_is_needed(
     assert sorted(execute(hand_overs, schedules, sync)) == list(enumerate(owners))
     assert early_reads(layers, hand_overs, schedules, sync) == []
     for left_out in range(len(hand_overs)):
-        fewer = tuple(tuple(step for step in schedule if step != Cross(left_out)) for schedule in schedules)
+        fewer = tuple(tuple(step for step in steps if step != Cross(left_out)) for steps in schedules)
         assert early_reads(layers, hand_overs, fewer, sync) != []
 
 
 def test_a_residual_network_hands_over_codes_once_and_sums_once(host: Profile) -> None:
-    made = plan.make(parse(builders.random_network(np.random.default_rng(1), (3, 4, 2), residual=2)), host)
+    made = planner.make(parse(builders.random_network(np.random.default_rng(1), (3, 4, 2), residual=2)), host)
     assert owner(made) == (0, 1, 1, 1, 0, 1, 1, 1)
     assert made.hand_overs == (
         HandOver("quantize", (0, 1)),
@@ -196,7 +196,7 @@ def test_terms_of_one_item_are_handed_over_together_and_what_was_handed_over_is_
         sums=ItemProfile(target="c", operators=("Add",)),
     )
     net = parse(builders.random_network(np.random.default_rng(1), (3, 2), residual=3))
-    made = plan.make(net, board)
+    made = planner.make(net, board)
     assert [layer.name for layer in net.layers] == [
         "quantize", "layer_0_term_1", "layer_0_term_2", "layer_0_sum_2", "layer_0_term_3", "layer_0_sum_3",
     ]  # fmt: skip
@@ -253,9 +253,9 @@ def lanes(made: Plan) -> dict[str, list[str]]:
     return {
         item.name: [
             made.tasks[step.task].name if isinstance(step, Compute) else f"|{made.hand_overs[step.hand_over].name}"
-            for step in schedule
+            for step in steps
         ]
-        for item, schedule in zip(made.items, made.schedules, strict=True)
+        for item, steps in zip(made.items, made.schedules, strict=True)
     }
 
 
@@ -266,20 +266,20 @@ def spare(host: Profile) -> Profile:
 
 
 def test_a_layer_that_is_offloaded_is_handed_over_there_and_back(net: Network, host: Profile) -> None:
-    assert lanes(plan.make(net, host, split=["layer_1=prepost"])) == {
+    assert lanes(planner.make(net, host, split=["layer_1=prepost"])) == {
         "prepost": ["quantize", "|quantize", "|layer_0", "layer_1", "dequantize", "advisory"],
         "network": ["|quantize", "layer_0", "|layer_0"],
     }
 
 
 def test_a_range_goes_to_one_item_and_later_words_override(net: Network, host: Profile) -> None:
-    made = plan.make(net, host, split=["quantize..advisory=network", "advisory=prepost"])
+    made = planner.make(net, host, split=["quantize..advisory=network", "advisory=prepost"])
     assert [made.items[task.item].name for task in made.tasks] == ["network"] * 4 + ["prepost"]
 
 
 def test_items_without_an_operator_work_only_where_a_split_says_so(net: Network, spare: Profile) -> None:
-    assert [item.name for item in plan.make(net, spare).items] == ["prepost", "network"]
-    assert [item.name for item in plan.make(net, spare, split=["layer_0=spare"]).items] == [
+    assert [item.name for item in planner.make(net, spare).items] == ["prepost", "network"]
+    assert [item.name for item in planner.make(net, spare, split=["layer_0=spare"]).items] == [
         "prepost",
         "network",
         "spare",
@@ -287,7 +287,7 @@ def test_items_without_an_operator_work_only_where_a_split_says_so(net: Network,
 
 
 def test_each_part_of_a_parallel_layer_is_handed_to_its_reader(net: Network, spare: Profile) -> None:
-    made = plan.make(net, spare, split=["layer_0=prepost+network+spare"])
+    made = planner.make(net, spare, split=["layer_0=prepost+network+spare"])
     shares = [(task.name, made.items[task.item].name, task.start, task.stop) for task in made.tasks_of(1)]
     assert shares == [("layer_0_0", "prepost", 0, 1), ("layer_0_1", "network", 1, 2), ("layer_0_2", "spare", 2, 4)]
     assert made.reads[4] == (1, 2, 3)
@@ -299,7 +299,7 @@ def test_each_part_of_a_parallel_layer_is_handed_to_its_reader(net: Network, spa
 
 
 def test_the_part_of_a_task_holds_its_columns_of_every_constant(net: Network, host: Profile) -> None:
-    made = plan.make(net, host, split=["layer_0=prepost+network"])
+    made = planner.make(net, host, split=["layer_0=prepost+network"])
     layer = net.layers[1]
     parts = [made.part(task) for task in made.tasks_of(1)]
     assert isinstance(layer, QGemm)
@@ -311,13 +311,16 @@ def test_the_part_of_a_task_holds_its_columns_of_every_constant(net: Network, ho
 
 
 def test_parallel_takes_every_layer_that_is_wide_enough(net: Network, spare: Profile) -> None:
-    made = plan.make(net, spare, split=["parallel"])
+    made = planner.make(net, spare, split=["parallel"])
     assert [len(made.tasks_of(layer)) for layer in range(5)] == [1, 3, 1, 1, 1]
-    assert [len(plan.make(net, spare, split=["parallel=network+spare"]).tasks_of(layer)) for layer in (1, 2)] == [2, 2]
+    assert [len(planner.make(net, spare, split=["parallel=network+spare"]).tasks_of(layer)) for layer in (1, 2)] == [
+        2,
+        2,
+    ]
 
 
 def test_a_pipeline_has_stages_and_copies_of_what_a_later_stage_reads(net: Network, host: Profile) -> None:
-    made = plan.make(net, host, split=["pipeline"])
+    made = planner.make(net, host, split=["pipeline"])
     assert [(task.stage, task.buffers) for task in made.tasks] == [(0, 2), (1, 1), (1, 2), (2, 1), (2, 1)]
     assert (made.depth, made.hand_overs) == (3, ())
     assert lanes(made) == {"prepost": ["quantize", "dequantize", "advisory"], "network": ["layer_0", "layer_1"]}
@@ -325,14 +328,14 @@ def test_a_pipeline_has_stages_and_copies_of_what_a_later_stage_reads(net: Netwo
 
 def test_what_skips_a_stage_is_kept_for_longer(spare: Profile) -> None:
     words = ["layer_0_term_1=prepost", "layer_0_term_2=spare", "pipeline"]
-    made = plan.make(branching(), spare, split=words)
+    made = planner.make(branching(), spare, split=words)
     assert [(task.name, task.stage, task.buffers) for task in made.tasks[:4]] == [
         ("quantize", 0, 2), ("layer_0_term_1", 0, 3), ("layer_0_term_2", 1, 2), ("layer_0_sum_2", 2, 2),
     ]  # fmt: skip
 
 
 def test_a_part_on_the_item_of_its_source_waits_for_the_others_of_its_layer(net: Network, host: Profile) -> None:
-    made = plan.make(net, host, split=["layer_0=prepost+network", "pipeline"])
+    made = planner.make(net, host, split=["layer_0=prepost+network", "pipeline"])
     assert [(task.name, task.stage, task.buffers) for task in made.tasks[:3]] == [
         ("quantize", 0, 2), ("layer_0_0", 1, 2), ("layer_0_1", 1, 2),
     ]  # fmt: skip
@@ -343,7 +346,7 @@ def branching() -> Network:
 
 
 def test_branches_go_to_items_of_their_own_and_meet_where_they_join(spare: Profile) -> None:
-    made = plan.make(branching(), spare, split=["branches=network+spare"])
+    made = planner.make(branching(), spare, split=["branches=network+spare"])
     assert {item: steps[:7] for item, steps in lanes(made).items()} == {
         "network": [
             "quantize", "|quantize", "layer_0_term_1", "|layer_0_term_2", "layer_0_sum_2", "layer_0_quantize",
@@ -357,11 +360,11 @@ def test_branches_go_to_items_of_their_own_and_meet_where_they_join(spare: Profi
 
 def test_items_that_share_layer_behind_layer_all_meet_once_between_them(spare: Profile) -> None:
     net = parse(builders.random_network(np.random.default_rng(1), (4, 6, 6, 3)))
-    made = plan.make(net, spare, split=["layer_0..layer_1=prepost+network+spare"])
+    made = planner.make(net, spare, split=["layer_0..layer_1=prepost+network+spare"])
     assert [(hand_over.name, hand_over.items) for hand_over in made.hand_overs] == [
         ("quantize", (0, 1, 2)), ("layer_0_2", (2, 0, 1)), ("layer_1_0", (0, 1)), ("layer_1_2", (2, 1)),
     ]  # fmt: skip
-    by_flag = plan.make(net, spare, split=["layer_0..layer_1=prepost+network+spare"], sync="flag")
+    by_flag = planner.make(net, spare, split=["layer_0..layer_1=prepost+network+spare"], sync="flag")
     assert [(hand_over.name, hand_over.items) for hand_over in by_flag.hand_overs] == [
         ("quantize", (0, 1, 2)), ("layer_0_0", (0, 1, 2)), ("layer_0_1", (1, 0, 2)), ("layer_0_2", (2, 0, 1)),
         ("layer_1_0", (0, 1)), ("layer_1_2", (2, 1)),
@@ -373,7 +376,7 @@ def test_a_split_of_a_hundred_layers_is_scheduled_at_once(spare: Profile) -> Non
     board = with_items(spare, **spare.items, **items)
     net = parse(builders.random_network(np.random.default_rng(1), [2] * 99))
     words = [f"layer_{number}=item_{number % 6}" for number in range(98)]
-    assert len(plan.make(net, board, split=words).hand_overs) == 98
+    assert len(planner.make(net, board, split=words).hand_overs) == 98
 
 
 NO_SPLITS = {
@@ -406,7 +409,7 @@ def test_a_split_that_cannot_be_is_refused_by_name(
     net: Network, host: Profile, words: str, said: tuple[str, str]
 ) -> None:
     with pytest.raises(RequestError) as caught:
-        plan.make(net, host, split=words.split(","))
+        planner.make(net, host, split=words.split(","))
     message, hint = said
     assert caught.value.message.startswith("split ")
     assert message in caught.value.message
@@ -430,7 +433,7 @@ def test_a_split_of_images_that_cannot_be_is_refused(spare: Profile, word: str, 
     message, hint = said
     net = float_images.every_operator("most") if word.startswith("most") else images.every_operator("uint8")
     with pytest.raises(RequestError, match=re.escape(message)) as caught:
-        plan.make(net, spare, split=[word])
+        planner.make(net, spare, split=[word])
     assert hint in caught.value.hint
 
 
@@ -438,7 +441,7 @@ def test_parallel_divides_the_rows_or_channels_of_layers_with_weights(spare: Pro
     net = images.every_operator("int8", "conv", "largest", "mean", "columns")
     names = {"rows": ["conv"], "channels": ["conv", "mean", "columns"]}
     for way, divided in names.items():
-        made = plan.make(net, spare, split=[f"parallel=prepost+network:{way}"])
+        made = planner.make(net, spare, split=[f"parallel=prepost+network:{way}"])
         assert [layer.name for index, layer in enumerate(net.layers) if len(made.tasks_of(index)) > 1] == divided
         assert [task.runs for task in made.tasks if task.name == "conv_1"] == [6 if way == "rows" else 1]
 
@@ -446,20 +449,20 @@ def test_parallel_divides_the_rows_or_channels_of_layers_with_weights(spare: Pro
 def test_more_items_than_columns_are_refused(spare: Profile) -> None:
     narrow = parse(builders.random_network(np.random.default_rng(1), (3, 2)))
     with pytest.raises(RequestError, match=r"layer layer_0 \(QGemm\) has 2 columns, too few for 3 items"):
-        plan.make(narrow, spare, split=["layer_0=prepost+network+spare"])
+        planner.make(narrow, spare, split=["layer_0=prepost+network+spare"])
 
 
 def test_the_profile_s_split_and_sync_hold_unless_others_are_asked_for(net: Network, host: Profile) -> None:
     board = host.model_copy(update={"split": ("pipeline",), "sync": "flag"})
-    made = plan.make(net, board)
+    made = planner.make(net, board)
     assert (made.depth, made.sync) == (3, "flag")
-    other = plan.make(net, board, split=[], sync="barrier")
+    other = planner.make(net, board, split=[], sync="barrier")
     assert (other.depth, other.sync) == (1, "barrier")
 
 
 def test_a_plan_that_fails_its_check_ends_the_command_as_infrastructure(net: Network, host: Profile) -> None:
     """Item 1 never waits for item 0: nothing was shown, and it is no bug of the command (exit code 4)."""
-    made = plan.make(net, host)
+    made = planner.make(net, host)
     first, second = made.schedules
     unordered = dataclasses.replace(made, schedules=(first, second[1:]))
     assessment = dataclasses.replace(plan_check.assess(made), schedule=conformance.check(unordered))

@@ -9,17 +9,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from harness import targets
 from harness.boards.profile import Profile, restored
 from harness.boards.workspace import Workspace
+from harness.build import bundle, codegen
 from harness.core.arrays import MEMORY_BUDGET
 from harness.core.errors import RequestError
 from harness.model.network import Network
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.plan import buffer_bytes
 from harness.runs import job
 from harness.runs.job import LARGEST_CHUNK, Request, _chunk, default_chunk, default_fetch, vector_bytes
-from harness.targets import bundle, codegen
 from tests.support import builders
 from tests.support.programs.board_program import parse
 
@@ -68,7 +67,7 @@ def test_the_buffers_of_a_block_are_those_of_the_program(
     split: tuple[str, ...], buffers: int, pipeline: bool, net: Network, host: Profile
 ) -> None:
     words = (*split, *(["pipeline"] if pipeline else []))
-    made = plan.make(net, host, split=words, block=7, supports=targets.supports)
+    made = planner.make(net, host, split=words, block=7)
     generated = codegen.generate(made)
     tables = {table.name for table in generated.tables}
     assert 7 * buffer_bytes(net, made.tasks) == sum(s.size for s in generated.storage if s.name not in tables)
@@ -81,20 +80,20 @@ def test_a_block_has_as_many_vectors_as_the_budget_has_room_for(
     budget_mib: int, block: int, net: Network, host: Profile
 ) -> None:
     board = host.model_copy(update={"block": 1_000_000, "memory_budget_mib": budget_mib})
-    made = plan.make(net, board)
+    made = planner.make(net, board)
     assert buffer_bytes(net, made.tasks) == 41
     assert made.block == block
     bundle.check_targets(made, board)
-    assert plan.make(net, host).block == 1000
+    assert planner.make(net, host).block == 1000
 
 
 def test_a_block_that_was_asked_for_is_refused_if_it_does_not_fit(net: Network, host: Profile) -> None:
     board = host.model_copy(update={"memory_budget_mib": 1})
-    bundle.check_targets(plan.make(net, board, block=25_575), board)
+    bundle.check_targets(planner.make(net, board, block=25_575), board)
     with pytest.raises(
         RequestError, match=r"a block of 25,576 vectors take 2 MiB, and the memory budget is 1 MiB"
     ) as caught:
-        bundle.check_targets(plan.make(net, board, block=25_576), board)
+        bundle.check_targets(planner.make(net, board, block=25_576), board)
     assert caught.value.hint.startswith("use --block 25575 or less, or raise memory_budget_mib")
 
 

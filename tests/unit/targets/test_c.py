@@ -10,13 +10,13 @@ import pytest
 
 from harness import model, targets
 from harness.boards.profile import Profile
+from harness.build import codegen
 from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.model.network import Network
 from harness.operators.exact.expression import argument, larger, select
 from harness.operators.qgemm import QGemm
-from harness.plan import plan
-from harness.targets import codegen
+from harness.plan import planner
 from harness.targets.c import expression
 from harness.targets.c.code import TERM_LIMIT
 from harness.targets.c.qgemm import offsets
@@ -47,7 +47,7 @@ def qgemm_of(net: Network) -> QGemm:
 
 
 def source(net: Network, host: Profile, target: str) -> str:
-    return codegen.generate(plan.make(net, of_variant(host, target), block=1)).source
+    return codegen.generate(planner.make(net, of_variant(host, target), block=1)).source
 
 
 def test_the_bare_name_is_that_of_the_reference_and_the_others_are_its_variants() -> None:

@@ -15,7 +15,7 @@ from harness.operators.add import Add
 from harness.operators.base import Layer
 from harness.operators.move import Move
 from harness.operators.qlinear_concat import QLinearConcat
-from harness.plan import plan
+from harness.plan import planner
 from harness.targets import base
 from tests.support import builders
 from tests.support.programs.board_program import parse
@@ -92,7 +92,7 @@ def test_a_wrong_lowering_of_a_third_party_is_named(installed: Path, entry: str,
 
 
 def items_of(net: Network, board: Profile, *names: str) -> dict[str, str]:
-    made = plan.make(net, board, names, supports=targets.supports)
+    made = planner.make(net, board, names)
     return {net.layers[task.layer].operator: made.items[task.item].name for task in made.tasks}
 
 
@@ -110,7 +110,7 @@ def test_an_item_without_a_list_computes_what_its_target_supports(net: Network, 
 def test_a_layer_that_no_item_lists_or_supports_is_refused(net: Network, host: Profile) -> None:
     board = host.model_copy(update={"items": {"only": ItemProfile(target="c", operators=("QGemm",))}})
     with pytest.raises(RequestError, match="no item computes QuantizeLinear"):
-        plan.make(net, board)
+        planner.make(net, board)
     board = host.model_copy(update={"items": {"only": ItemProfile(target="vitis")}})
-    made = plan.make(net, board, supports=targets.supports)
+    made = planner.make(net, board)
     assert {made.items[task.item].name for task in made.tasks} == {"only"}  # its target says why it cannot

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from harness import targets
 from harness.boards.profile import Address, BoardProfiles
 from harness.core.installation import ROOT
 from harness.model import graph
-from harness.plan import plan
+from harness.plan import launches, planner
 from harness.plan.plan import Plan, buffer_bytes
-from harness.targets import codegen
 
 
 def planned(laboratory: BoardProfiles, board: str, model: str, **changes: object) -> tuple[Plan, int]:
     """Return the plan with the default block, and the bytes of a vector in copies for devices."""
     network = graph.load(ROOT / "models" / f"{model}.onnx")
     profile = laboratory.board(board).model_copy(update=changes)
-    made = plan.make(network, profile, supports=targets.supports, vector_bytes=codegen.vector_bytes)
-    return made, codegen.vector_bytes(made) - buffer_bytes(network, made.tasks)
+    made = planner.make(network, profile)
+    return made, launches.vector_bytes(made) - buffer_bytes(network, made.tasks)
 
 
 def test_a_fabric_takes_a_word_for_each_value_and_the_block_is_smaller(laboratory: BoardProfiles) -> None:
@@ -27,7 +25,7 @@ def test_a_fabric_takes_a_word_for_each_value_and_the_block_is_smaller(laborator
     two_operands = 2 * 16 * 32 * 32
     assert copies == 4 * (two_operands + 3 * 32 * 32 + sum(layer.size for layer in in_fabric))
     budget = laboratory.board("kv260").memory_budget_mib << 20
-    assert made.block * codegen.vector_bytes(made) <= budget < 1000 * codegen.vector_bytes(made)
+    assert made.block * launches.vector_bytes(made) <= budget < 1000 * launches.vector_bytes(made)
 
 
 @pytest.mark.parametrize(("board", "copies_of_buffers"), [("xavier", 2), ("tda4vm", 1)])

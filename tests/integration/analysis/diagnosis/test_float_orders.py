@@ -11,7 +11,7 @@ from onnx import helper
 from harness.analysis.diagnosis import cases, diagnose
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.plan import plan
+from harness.plan import planner
 from harness.reference.stimuli import stimuli
 from tests.support.builders import make_model
 from tests.support.diagnosis.layers import causes
@@ -123,7 +123,7 @@ def test_another_order_is_found_and_named_alone(
     name: str, right: tuple[Array, ...], host: Profile, objects: Path, tmp_path: Path
 ) -> None:
     patch, layer, cause = WRONG[name]
-    made = plan.make(NET, with_flags(host, "-O1", "-march=native"), block=100)
+    made = planner.make(NET, with_flags(host, "-O1", "-march=native"), block=100)
     program = build_patched(made, with_flags(host, "-O1", "-march=native"), tmp_path / "p", [patch], objects=objects)
     dumps = dict(enumerate(program.activations(VECTORS, tmp_path / "out", "--block", 100)))
     starts = [tuple(task.start for task in made.tasks_of(index)) for index in range(len(right))]

@@ -11,7 +11,7 @@ import pytest
 from harness.analysis.diagnosis import Diagnosis, cases, diagnose, memory
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.plan import plan
+from harness.plan import planner
 from harness.reference.stimuli import stimuli
 from tests.campaigns.mutation.hidden import Rewritten
 from tests.campaigns.mutation.hidden_programs import ENDS, NETWORK, SUMS, declared, first, in_place_of, last
@@ -138,7 +138,7 @@ def diagnoses(
 ) -> list[Diagnosis]:
     """Return what is said of each layer that the program gets wrong itself."""
     board = with_flags(host, "-O1", "-march=native")
-    made = plan.make(NET, board, split=split, block=1000)
+    made = planner.make(NET, board, split=split, block=1000)
     program = build_patched(made, board, to / "program", patches, objects=objects)
     dumps = dict(enumerate(program.activations(VECTORS, to / "out", "--block", 1000)))
     starts = [tuple(task.start for task in made.tasks_of(index)) for index in range(len(RIGHT))]

@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pytest
 
-from harness import targets
 from harness.analysis.proof import Claim, composition
 from harness.core.errors import BoardError
 from harness.execution import program
@@ -147,7 +146,7 @@ def test_a_reader_that_does_not_wait_for_a_late_item_is_found(workshop: Workshop
 
 @pytest.mark.parametrize(("net", "sync"), [(CHAIN, "barrier"), (RESIDUAL, "flag")], ids=["chain", "residual"])
 def test_a_right_program_with_an_arena_holds(workshop: Workshop, net: Network, sync: Sync) -> None:
-    trial = workshop.trial(net, sync=sync, reuse=targets.shares_buffers)
+    trial = workshop.trial(net, sync=sync, buffers="reuse")
     claims = [*trial.composed(), *trial.launched()]
     assert failing(claims) == []
     kept = sum(layer.size for layer, kept in zip(net.layers, trial.made.kept, strict=True) if kept)
@@ -161,16 +160,16 @@ def test_a_right_program_with_an_arena_holds(workshop: Workshop, net: Network, s
 
 @pytest.mark.parametrize(("old", "new"), WRONG_BUFFERS.values(), ids=WRONG_BUFFERS)
 def test_a_wrong_buffer_in_an_arena_is_found(workshop: Workshop, old: str, new: str) -> None:
-    trial = workshop.trial(CHAIN, [Patch("network.c", old, new)], reuse=targets.shares_buffers)
+    trial = workshop.trial(CHAIN, [Patch("network.c", old, new)], buffers="reuse")
     in_blocks = [claim for claim in trial.composed() if not claim.question.statement.endswith("blocks of 1")]
     assert len(in_blocks) == 11
     assert all(claim.counterexample for claim in in_blocks)
 
 
 def test_a_barrier_that_is_missing_before_bytes_are_written_again_is_found(workshop: Workshop) -> None:
-    made = workshop.trial(CHAIN, reuse=targets.shares_buffers).made
+    made = workshop.trial(CHAIN, buffers="reuse").made
     for index, barrier in enumerate(made.hand_overs):
-        claims = workshop.trial(CHAIN, without_barrier(made, index), reuse=targets.shares_buffers).composed()
+        claims = workshop.trial(CHAIN, without_barrier(made, index), buffers="reuse").composed()
         giver = made.items[barrier.writer].name
         slowed = [claim for claim in claims if f"with item {giver} slowed down" in claim.question.statement]
         assert len(slowed) == 4

@@ -11,11 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from harness.analysis.proof import Claim, ProofStep, Question, Side, constants
+from harness.build import codegen
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.qgemm import QGemm
 from harness.operators.scaled_sum import Scales
-from harness.targets import codegen
 from tests.support import builders
 from tests.support.examples import examples
 from tests.support.programs.board_program import Patch, parse

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.boards.profile import Profile
-from harness.plan import plan
+from harness.plan import planner
 from tests.integration.analysis.proof.test_structure import (
     CHAIN,
     asked,
@@ -194,14 +194,14 @@ def test_a_wrong_descriptor_or_init_is_found(
 ) -> None:
     said, patches = WRONG[name]
     board = board_with(host, toolchain)
-    made = plan.make(CHAIN, board, block=16)
+    made = planner.make(CHAIN, board, block=16)
     claims = asked(made, build(made, board, tmp_path / "bundle", objects, patches))
     assert any(said in claim.counterexample for claim in claims if not claim.holds)
 
 
 @pytest.mark.parametrize("device", ["cuda:layerwise", in_campaign("vitis")])
 def test_a_launch_that_names_another_kernel_is_found(host: Profile, device: str, tmp_path: Path, objects: Path) -> None:
-    made = plan.make(CHAIN, host, ("c", device), block=16)
+    made = planner.make(CHAIN, host, ("c", device), block=16)
     old, new = {
         "cuda:layerwise": ('{"layer_0_forward", 6', '{"layer_1_forward", 6'),
         "vitis": ('.kernel = "', '.kernel = "other_'),

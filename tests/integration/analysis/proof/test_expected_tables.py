@@ -18,6 +18,7 @@ from harness.analysis import proof
 from harness.analysis.proof import Claim, Side, constants, expected_tables
 from harness.analysis.proof.independent import file
 from harness.boards.profile import Profile
+from harness.build import codegen
 from harness.core.arrays import Array
 from harness.execution.probe import Probe
 from harness.execution.program import options
@@ -27,9 +28,9 @@ from harness.operators.contraction import Contraction
 from harness.operators.obligations import Extent
 from harness.operators.qgemm import QGemm
 from harness.operators.quantize_linear import QuantizeLinear
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.plan import Plan
-from harness.targets import Launch, LayerCode, Table, TaskView, codegen
+from harness.targets import Launch, LayerCode, Table, TaskView
 from harness.targets.c import code
 from harness.targets.c import qgemm as of_c
 from harness.targets.cuda import qgemm as of_cuda
@@ -64,10 +65,10 @@ Change = Callable[[QGemm], QGemm]
 def planned(net: Network, target: str, host: Profile, split: tuple[str, ...] = ()) -> Plan:
     """Return a plan in which the target has every layer that it does not refuse."""
     if target.startswith("tiovx"):
-        return plan.make(net, with_dsp(host, target.partition(":")[2]), supports=targets.supports)
+        return planner.make(net, with_dsp(host, target.partition(":")[2]))
     if target.startswith("vitis"):
-        return plan.make(net, with_fabric(host), ["c", target])
-    return plan.make(net, host, [target] * len(host.items), split=split)
+        return planner.make(net, with_fabric(host), ["c", target])
+    return planner.make(net, host, [target] * len(host.items), split=split)
 
 
 def asked(made: Plan, probe: Probe | None = None, net: Network | None = None) -> Claim:
@@ -170,7 +171,7 @@ def wrong_generator(monkeypatch: pytest.MonkeyPatch) -> Callable[[Change], None]
             names = {name: getattr(right, name) for name in dir(right) if not name.startswith("_")}
             return SimpleNamespace(**names | {"generate": generate})
 
-        monkeypatch.setattr("harness.targets.codegen.targets.find", wrong)
+        monkeypatch.setattr("harness.build.codegen.targets.find", wrong)
 
     return patch
 

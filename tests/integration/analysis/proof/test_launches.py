@@ -10,6 +10,7 @@ import pytest
 
 from harness.analysis.proof import Claim, ProofStep, composition, launches
 from harness.analysis.proof.claims import OPERATIONS, Effort, effort_of
+from harness.build import codegen
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
 from harness.core.installation import ROOT
@@ -17,9 +18,10 @@ from harness.model import graph
 from harness.model.network import Network
 from harness.operators.obligations import Extent
 from harness.operators.qgemm import QGemm
-from harness.plan.plan import EMULATED_OPERATIONS, Plan
+from harness.plan.launches import planned_launches
+from harness.plan.plan import Plan
+from harness.plan.planner import EMULATED_OPERATIONS
 from harness.reference import generated
-from harness.targets import codegen
 from tests.support import builders
 from tests.support.programs.board_program import Patch, parse, references, uniform_vectors
 from tests.support.proof.trials import EFFORT, VECTORS, Trial, Workshop
@@ -56,7 +58,7 @@ def test_a_right_program_holds(workshop: Workshop, net: Network, split: list[str
 def test_the_cases_are_those_that_were_sent(workshop: Workshop) -> None:
     trial = workshop.trial(CHAIN)
     in_buffers, repeated = (claim.question for claim in trial.launched()[:2])
-    sent = launches.Trial(trial.made, codegen.planned_launches(trial.made)[0], *seeded(trial), EFFORT.of_launch(0))
+    sent = launches.Trial(trial.made, planned_launches(trial.made)[0], *seeded(trial), EFFORT.of_launch(0))
     found = generated.passes(len(sent.rows), 4, launches.SEED, 2000)
     tables = sum(table.values.size for table in trial.tables())
     assert in_buffers.cases == (len(sent.rows) + sum(size * -(-256 // size) for size in range(1, 65))) * 5
@@ -264,7 +266,7 @@ def test_repeated_launches_of_a_limited_item_have_small_blocks(workshop: Worksho
 def test_every_kind_of_input_is_tried(workshop: Workshop) -> None:
     made: Plan = workshop.trial(CHAIN).made
     vectors, references = seeded(workshop.trial(CHAIN))
-    first_two = codegen.planned_launches(made)[:2]
+    first_two = planned_launches(made)[:2]
     first = launches.Trial(made, first_two[0], vectors, references, EFFORT.of_launch(0)).given[CHAIN.vector.name]
     assert np.isnan(first).any(axis=1).sum() > 500
     assert np.isinf(first).any()

@@ -9,10 +9,10 @@ import pytest
 
 from harness.analysis.proof import races
 from harness.boards.profile import ItemProfile, Profile
+from harness.build import bundle, codegen
 from harness.core.errors import ToolError
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.plan import Plan, Sync
-from harness.targets import bundle, codegen
 from tests.support.conformance.plans import chain, without
 from tests.support.dags import listing_2
 from tests.support.examples import alternating
@@ -51,7 +51,7 @@ def race(made: Plan, board: Profile, folder: Path, *patches: Patch) -> str:
 
 
 def made(board: Profile, split: Sequence[str], sync: Sync = "barrier") -> Plan:
-    return plan.make(LISTING, board, block=10, split=split, sync=sync)
+    return planner.make(LISTING, board, block=10, split=split, sync=sync)
 
 
 @pytest.mark.parametrize(("split", "sync"), alternating(SPLITS, ["barrier", "flag"]))
@@ -62,7 +62,7 @@ def test_a_right_plan_has_no_race(board: Profile, split: Sequence[str], sync: Sy
 @pytest.mark.campaign
 @pytest.mark.parametrize("items", [("c", "cuda:fused"), ("c", "tiovx:c7x"), ("c", "vitis")])
 def test_a_plan_with_a_simulated_accelerator_has_no_race(host: Profile, items: Sequence[str], tmp_path: Path) -> None:
-    assert race(plan.make(chain(), host, items, block=10), host, tmp_path) == ""
+    assert race(planner.make(chain(), host, items, block=10), host, tmp_path) == ""
 
 
 ON_A_GPU = ("e1..o1=first", "o2..o3=second", "o4..o5=third")

@@ -17,16 +17,16 @@ from onnx import numpy_helper
 from harness.analysis.inspection.program import Symbol, read
 from harness.analysis.proof import Claim, structure
 from harness.boards.profile import Profile, Toolchain
+from harness.build import codegen
+from harness.build.bundle import PROGRAM
 from harness.core.errors import RequestError, ToolError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import ROOT
 from harness.model import load
 from harness.model.network import Network
 from harness.model.stream import stream
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.plan import Plan
-from harness.targets import codegen
-from harness.targets.bundle import PROGRAM
 from tests.support import builders
 from tests.support.codes import every_operator
 from tests.support.programs.board_program import Patch, build_patched, parse
@@ -132,7 +132,7 @@ def test_nothing_is_said_against_a_right_program(
     host: Profile, toolchain: str, target: str, tmp_path: Path, objects: Path
 ) -> None:
     board = board_with(host, toolchain, target)
-    made = plan.make(CHAIN, board, block=16, split=["layer_0=prepost+network"], sync="flag")
+    made = planner.make(CHAIN, board, block=16, split=["layer_0=prepost+network"], sync="flag")
     assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
 
 
@@ -153,7 +153,7 @@ def test_nothing_is_said_against_a_pipeline_or_wide_layers(
     host: Profile, toolchain: str, net: Network, target: str, split: list[str], tmp_path: Path, objects: Path
 ) -> None:
     board = board_with(host, toolchain, target)
-    made = plan.make(net, board, block=16, split=split)
+    made = planner.make(net, board, block=16, split=split)
     assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
 
 
@@ -170,7 +170,7 @@ def test_nothing_is_said_against_operators_on_codes(
 ) -> None:
     """Their addresses depend on codes."""
     board = board_with(host, toolchain, target)
-    made = plan.make(every_operator("int8", 40), board, block=16)
+    made = planner.make(every_operator("int8", 40), board, block=16)
     assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
 
 
@@ -191,7 +191,7 @@ def test_nothing_is_said_against_a_convolutional_network(
 ) -> None:
     """A stage of ds_cnn copies rows of 10 codes to its frame, 8 bytes at once: data that replaces no kept address."""
     board = board_with(host, toolchain, target)
-    made = plan.make(load(ROOT / "models" / f"{network}_int8.onnx"), board, block=16)
+    made = planner.make(load(ROOT / "models" / f"{network}_int8.onnx"), board, block=16)
     assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
 
 
@@ -214,7 +214,7 @@ def test_nothing_is_said_against_a_shipped_model(
 ) -> None:
     board, net = board_with(host, toolchain, target), load(ROOT / "models" / f"{network}.onnx")
     try:
-        made = plan.make(stream(net, axis=2).network if network == STREAMED[0] else net, board)
+        made = planner.make(stream(net, axis=2).network if network == STREAMED[0] else net, board)
         program = build(made, board, tmp_path / "bundle", objects)
     except RequestError as error:  # c:unrolled refuses large layers
         pytest.skip(str(error))
@@ -227,7 +227,7 @@ def test_nothing_is_said_against_the_processor_s_part_of_a_right_program_for_a_d
     host: Profile, device: str, tmp_path: Path, objects: Path
 ) -> None:
     """A table of thresholds for the DSP is a file, which begins at a multiple of 64 bytes."""
-    made = plan.make(WIDE if device.startswith("tiovx") else CHAIN, host, ("c", device), block=16)
+    made = planner.make(WIDE if device.startswith("tiovx") else CHAIN, host, ("c", device), block=16)
     assert counterexamples(made, build(made, host, tmp_path / "bundle", objects)) == []
 
 
@@ -252,7 +252,7 @@ def test_constants_that_look_like_an_address_are_none(host: Profile, tmp_path: P
     """Two biases are the ones that make two offsets the address of a buffer."""
     board = board_with(host, "gcc at a fixed place")
     proto = builders.random_network(np.random.default_rng(1), (5, 6, 4))
-    first = plan.make(parse(proto), board, ON_DSP)
+    first = planner.make(parse(proto), board, ON_DSP)
     table, buffer = table_and_buffer(build(first, board, tmp_path / "first", objects))
     [offsets] = [each.values.astype(np.int64) for each in codegen.generate(first).tables if each.name == table.name]
     wanted, index = offsets.copy(), table.address % 8 // 4
@@ -260,7 +260,7 @@ def test_constants_that_look_like_an_address_are_none(host: Profile, tmp_path: P
     [bias] = [each for each in proto.graph.initializer if each.name == "layer_0_bias"]
     biases = (numpy_helper.to_array(bias) + wanted - offsets).astype(np.int32)
     bias.CopyFrom(numpy_helper.from_array(biases, bias.name))
-    made = plan.make(parse(proto), board, ON_DSP)
+    made = planner.make(parse(proto), board, ON_DSP)
     program = build(made, board, tmp_path / "second", objects)
     assert table_and_buffer(program) == (table, buffer)
     assert read(program).pointers[table.address + 4 * index] == buffer.address + 4
@@ -269,7 +269,7 @@ def test_constants_that_look_like_an_address_are_none(host: Profile, tmp_path: P
 
 def test_an_address_in_the_place_of_constants_is_found(host: Profile, tmp_path: Path, objects: Path) -> None:
     board = board_with(host, "gcc at a fixed place")
-    made = plan.make(CHAIN, board, ON_DSP)
+    made = planner.make(CHAIN, board, ON_DSP)
     program = build(made, board, tmp_path / "bundle", objects)
     table, buffer = table_and_buffer(program)
     [section] = [each for each in read(program).sections if each.address <= table.address < each.end]
@@ -287,7 +287,7 @@ def test_an_unknown_instruction_is_a_failure_of_the_tool(
     host: Profile, toolchain: str, instruction: str, tmp_path: Path, objects: Path
 ) -> None:
     board = board_with(host, toolchain)
-    made = plan.make(CHAIN, board, block=64)
+    made = planner.make(CHAIN, board, block=64)
     program = build(made, board, tmp_path / "bundle", objects, stage("", f'__asm__ volatile("{instruction}");'))
     said = rf"not understood: .*function layer_0_accumulate has the instruction {instruction} at 0x[0-9a-f]+"
     with pytest.raises(ToolError, match=said) as raised:
@@ -300,7 +300,7 @@ def test_a_wrong_program_with_an_unknown_instruction_is_wrong(
     host: Profile, toolchain: str, instruction: str, tmp_path: Path, objects: Path
 ) -> None:
     board = board_with(host, toolchain)
-    made = plan.make(CHAIN, board, block=64)
+    made = planner.make(CHAIN, board, block=64)
     patches = stage("static uint16_t calls __attribute__((used));", f'__asm__ volatile("{instruction}");')
     found = counterexamples(made, build(made, board, tmp_path / "bundle", objects, patches))
     assert any(each.startswith("calls of network.c") for each in found)
@@ -323,7 +323,7 @@ def test_an_instruction_that_the_linker_has_moved_is_part_of_its_function(
     host: Profile, moved: str, over: str, understood: bool, tmp_path: Path, objects: Path
 ) -> None:
     board = board_with(host, "gcc -O2 for Arm")
-    made = plan.make(CHAIN, board, block=64)
+    made = planner.make(CHAIN, board, block=64)
     jump = '__asm__ volatile("mov x10, 0; b .Lmoved\\n.Lback:" : : : "x10");'
     patches = stage(VENEER.format(moved=moved, over=over), jump)
     program = build(made, board, tmp_path / "bundle", objects, patches)
@@ -335,7 +335,7 @@ def test_an_instruction_that_the_linker_has_moved_is_part_of_its_function(
 
 
 def test_a_call_of_a_computed_address_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:
-    made = plan.make(CHAIN, host, block=64)
+    made = planner.make(CHAIN, host, block=64)
     patches = stage("", 'void *there = out; __asm__ volatile("" : "+r"(there)); ((void (*)(int32_t *))there)(out);')
     program = build(made, host, tmp_path / "bundle", objects, patches)
     with pytest.raises(ToolError, match="layer_0_accumulate calls a computed address at 0x"):
@@ -346,7 +346,7 @@ def test_addresses_that_are_not_followed_are_a_failure_of_the_tool(
     host: Profile, tmp_path: Path, objects: Path
 ) -> None:
     board = board_with(host, "gcc -O0", "c:vector")
-    made = plan.make(WIDE, board, block=16)
+    made = planner.make(WIDE, board, block=16)
     program = build(made, board, tmp_path / "bundle", objects)
     with pytest.raises(ToolError, match=r"through a pointer of unknown origin: mov .* at 0x"):
         claims_of(made, program)
@@ -355,7 +355,7 @@ def test_addresses_that_are_not_followed_are_a_failure_of_the_tool(
 def test_run_time_checks_of_the_compiler_are_a_failure_of_the_tool(
     host: Profile, tmp_path: Path, objects: Path
 ) -> None:
-    made = plan.make(CHAIN, host, block=16)
+    made = planner.make(CHAIN, host, block=16)
     program = build(made, host, tmp_path / "bundle", objects, stage("int __ubsan_handler;", "__ubsan_handler = 1;"))
     with pytest.raises(ToolError, match="run-time checks") as raised:
         claims_of(made, program)
@@ -767,7 +767,7 @@ def test_a_wrong_program_is_found_in_its_file(
 ) -> None:
     wrong, board = WRONG[name], board_with(host, toolchain)
     patches = patches_of(wrong, toolchain)
-    made = plan.make(CHAIN, board, block=64, split=wrong.split, sync=wrong.sync)  # type: ignore[arg-type]
+    made = planner.make(CHAIN, board, block=64, split=wrong.split, sync=wrong.sync)  # type: ignore[arg-type]
     claims = asked(made, build(made, board, tmp_path / "bundle", objects, patches))
     if wrong.said.startswith("not understood"):
         with pytest.raises(ToolError, match=wrong.said):
@@ -791,13 +791,13 @@ def test_running_it_does_not_show_what_is_wrong(workshop: Workshop, name: str) -
 
 
 def test_a_gather_of_all_elements_reads_none_of_its_destination(host: Profile, tmp_path: Path, objects: Path) -> None:
-    schedule = plan.make(CHAIN, host, block=64)
+    schedule = planner.make(CHAIN, host, block=64)
     program = build(schedule, host, tmp_path / "bundle", objects, stage("", GATHER.replace("PART", "")))
     assert counterexamples(schedule, program) == []
 
 
 def test_a_processor_that_is_not_known_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:
-    made = plan.make(CHAIN, host, block=16)
+    made = planner.make(CHAIN, host, block=16)
     program = build(made, host, tmp_path / "bundle", objects)
     content = bytearray(program.read_bytes())
     content[18:20] = (243).to_bytes(2, "little")  # RISC-V
@@ -807,14 +807,14 @@ def test_a_processor_that_is_not_known_is_a_failure_of_the_tool(host: Profile, t
 
 
 def test_a_program_without_symbols_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:
-    made = plan.make(CHAIN, host, block=16)
+    made = planner.make(CHAIN, host, block=16)
     program = build_patched(made, host, tmp_path / "bundle", flags=["-s"], objects=objects).path
     with pytest.raises(ToolError, match="no symbol table"):
         claims_of(made, program)
 
 
 def test_only_the_deployed_file_is_read(host: Profile, tmp_path: Path, objects: Path) -> None:
-    made = plan.make(CHAIN, host, block=16)
+    made = planner.make(CHAIN, host, block=16)
     program = build(made, host, tmp_path / "bundle", objects)
     asked = structure.questions(codegen.generate(made), (program, "0" * 64))
     with pytest.raises(ToolError, match="is not the deployed program"):
@@ -822,7 +822,7 @@ def test_only_the_deployed_file_is_read(host: Profile, tmp_path: Path, objects: 
 
 
 def test_each_claim_that_holds_has_the_hash_of_the_file(host: Profile, tmp_path: Path, objects: Path) -> None:
-    made = plan.make(CHAIN, host, block=16)
+    made = planner.make(CHAIN, host, block=16)
     claims = claims_of(made, build(made, host, tmp_path / PROGRAM, objects))
     asked = [question.ask().question.statement for question in structure.questions(codegen.generate(made), None)]
     assert [claim.question.statement for claim in claims] == asked
@@ -830,7 +830,7 @@ def test_each_claim_that_holds_has_the_hash_of_the_file(host: Profile, tmp_path:
 
 
 def test_a_static_program_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:
-    made = plan.make(CHAIN, host, block=16)
+    made = planner.make(CHAIN, host, block=16)
     program = build_patched(made, host, tmp_path / "bundle", flags=["-static"], objects=objects).path
     with pytest.raises(ToolError, match="statically linked program cannot be checked") as raised:
         claims_of(made, program)

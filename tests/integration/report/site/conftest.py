@@ -15,7 +15,7 @@ from tests.support.history import laboratory
 from tests.support.history.laboratory import Board
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&{{7*7}}"
-MUTATION = ROOT / "docs" / "mutation.md"
+MUTATION = ROOT / "docs" / "results" / "mutation.md"
 NIGHTS = 5
 BOARDS = (
     Board("xavier", slow=4),

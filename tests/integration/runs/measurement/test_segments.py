@@ -18,7 +18,7 @@ from harness.core.arrays import Array
 from harness.core.errors import BoardError
 from harness.core.file_digest import file_sha256
 from harness.execution import dumps, program
-from harness.plan import plan
+from harness.plan import planner
 from harness.reference import Reference
 from harness.reference.stimuli import stimuli
 from harness.runs.folder import RunFolder
@@ -36,7 +36,7 @@ ASKED = MeasurementOptions(2 * VECTORS, "layer", Quantity.TIME, "idle", 3)
 @pytest.fixture(scope="module")
 def job(host: Profile) -> Any:
     net = parse(builders.random_network(np.random.default_rng(7), (5, 9, 4, 3), argmax=True))
-    made = plan.make(net, host, ["c", "c"], block=1)
+    made = planner.make(net, host, ["c", "c"], block=1)
     return SimpleNamespace(
         plan=made, network=net, profile=host, identity=HOST, stimuli=stimuli(net, VECTORS, 1), reference=Reference(net)
     )

@@ -15,12 +15,13 @@ from elftools.elf.elffile import ELFFile
 from harness import targets
 from harness.analysis.diagnosis import cases, diagnose
 from harness.boards.profile import BoardProfiles, Profile
+from harness.build import codegen
 from harness.core.errors import RequestError, ToolError
 from harness.core.installation import ROOT
 from harness.model.network import Network
-from harness.plan import plan
+from harness.plan import claims, planner
 from harness.reference.specification import SpecificationReference
-from harness.targets import codegen, toolchain
+from harness.targets import toolchain
 from harness.targets.iree import build, calls, compiler, schedule
 from harness.targets.iree.builder import Block, Scalar
 from harness.targets.iree.module import module_text
@@ -70,7 +71,7 @@ def test_programs_have_the_bits_of_the_specification(name: str, board: Profile, 
     trial = Workshop(board, objects, tmp_path).trial(net, block=7)
     vectors = uniform_vectors(net, 40, seed=1)
     assert_same(trial.program.activations(vectors, tmp_path / "run"), SpecificationReference(net).activations(vectors))
-    assert targets.bounded(trial.made) == ()
+    assert claims.bounded(trial.made) == ()
 
 
 ON_BOARDS = ["host", *(pytest.param(name, marks=pytest.mark.campaign) for name in ("kv260", "xavier", "tda4vm"))]
@@ -85,7 +86,7 @@ def test_the_machine_code_is_understood_and_a_kept_value_found(
         toolchain.find(shipped)
     except ToolError as error:
         pytest.skip(error.message)
-    made = plan.make(SMALL["codes"](), shipped, [STATIC] * len(shipped.items), block=7)
+    made = planner.make(SMALL["codes"](), shipped, [STATIC] * len(shipped.items), block=7)
     kept = None if "zig" in shipped.toolchain.compiler else objects  # zig compiles and links at once
     right = build_patched(made, shipped, tmp_path / "right", objects=kept)
     assert counterexamples(made, right.path) == []
@@ -111,7 +112,7 @@ def test_contraction_is_found_when_the_program_is_built_and_named_when_it_runs(
     if "fma" not in Path("/proc/cpuinfo").read_text() and "asimd" not in Path("/proc/cpuinfo").read_text():
         pytest.skip("this processor does not fuse")
     net = SMALL["floats"]()
-    made = plan.make(net, board, block=40)
+    made = planner.make(net, board, block=40)
     monkeypatch.setattr(Block, "product", _bare)
     named = f"layer {net.layers[0].name}: IREE has contracted products and sums in {net.layers[0].name}_compute"
     with pytest.raises(ToolError, match=re.escape(named)):
@@ -202,7 +203,7 @@ def test_a_library_with_another_interface_is_refused(
     patch: Patch, message: str, board: Profile, objects: Path, tmp_path: Path
 ) -> None:
     net = SMALL["codes"]()
-    program = build_patched(plan.make(net, board, block=7), board, tmp_path / "bundle", [patch], objects=objects)
+    program = build_patched(planner.make(net, board, block=7), board, tmp_path / "bundle", [patch], objects=objects)
     np.save(tmp_path / "v.npy", uniform_vectors(net, 1, seed=1))
     assert message in refusal(program.run("--vectors", tmp_path / "v.npy", "--out", tmp_path))
 
@@ -287,4 +288,4 @@ def test_a_missing_or_other_compiler_is_refused(
 def test_activations_too_large_for_a_stack_are_refused(board: Profile) -> None:
     net = codes.every_operator("uint8", 1 << 17)
     with pytest.raises(RequestError, match=r"target iree:static cannot compute layer .*: its activations take"):
-        codegen.generate(plan.make(net, board))
+        codegen.generate(planner.make(net, board))

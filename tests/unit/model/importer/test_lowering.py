@@ -135,6 +135,7 @@ def refused(folder: Path, nodes: list[onnx.NodeProto], kind: int = UINT8, **chan
     return refusal(folder, model(nodes, used, shape=["n", *IMAGE], outputs={nodes[-1].output[0]: kind}, rank=4))
 
 
+@pytest.mark.slow
 def test_convolutions_that_would_change_are_refused(tmp_path: Path) -> None:
     factor, scale, _ = sums_that_round_apart()
     message, hint = refused(tmp_path, convolution(True, False), m=factor, s=scale)

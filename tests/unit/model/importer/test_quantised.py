@@ -85,6 +85,7 @@ NOTATIONS: dict[str, tuple[Callable[[], Nodes], int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.half_of_cases
 @examples(4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(

@@ -95,7 +95,7 @@ def test_a_bad_line_of_the_description(described: Description, start: str, line:
         number = described.text.count("\n") + 1
     assert place == f"net.txt, line {number + line.count(chr(10))}"
     assert message.replace("FORMAT", "'harness model description, format 1'") in expected
-    assert "docs/describe-a-model.md" in error.hint
+    assert "docs/reference/describe-a-model.md" in error.hint
 
 
 def test_a_tensor_of_a_node_needs_the_output_above_it(described: Description) -> None:

@@ -1,4 +1,4 @@
-"""The rules of the language of definitions (docs/definitions.md): types, operations, special values, errors."""
+"""The rules of the language (docs/reference/definitions.md): types, operations, special values, errors."""
 
 from __future__ import annotations
 
@@ -347,7 +347,7 @@ def test_every_operation_has_faults_that_change_values(name: str) -> None:
 
 
 def test_the_page_lists_every_operation_of_the_language() -> None:
-    text = (ROOT / "docs" / "definitions.md").read_text()
+    text = (ROOT / "docs" / "reference" / "definitions.md").read_text()
     for word in ("square_root", "floor", "ceiling", "truncate", "round_half_even", "is_nan", "from_bits", "select",
                  "integer", "number", "code", "fused"):  # fmt: skip
         assert f"{word}(" in text or f'"{word}"' in text

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.boards.profile import Profile
-from harness.plan import plan
+from harness.plan import planner, schedule
 from harness.plan.conformance import check
 from harness.plan.plan import Compute, Cross, HandOver, Item, Plan, Sync
 from harness.plan.split import Share
@@ -52,11 +52,11 @@ def test_every_plan_that_is_made_is_in_order(made: Plan) -> None:
 @given(plans.plans(layers=4, items=3), st.data())
 def test_the_check_agrees_with_all_interleavings(made: Plan, data: st.DataObject) -> None:
     """Of plans as they are made, and of such whose steps, stages or buffers were changed."""
-    schedules = [list(schedule) for schedule in made.schedules]
-    for schedule in schedules:
-        if len(schedule) > 1 and data.draw(st.booleans()):
-            first = data.draw(st.integers(0, len(schedule) - 2))
-            schedule[first : first + 2] = reversed(schedule[first : first + 2])
+    schedules = [list(steps) for steps in made.schedules]
+    for steps in schedules:
+        if len(steps) > 1 and data.draw(st.booleans()):
+            first = data.draw(st.integers(0, len(steps) - 2))
+            steps[first : first + 2] = reversed(steps[first : first + 2])
     stages = {index: data.draw(st.integers(0, 1)) for index in range(len(made.network.layers))}
     shifted = data.draw(st.booleans())
     tasks = tuple(
@@ -293,8 +293,8 @@ def test_a_plan_of_100_layers_on_8_items_is_checked() -> None:
         for layer in layers
     ]
     shares = [[Share(item, *edges[item : item + 2]) for item in range(8)]] * 100
-    tasks = plan.tasks_from(layers, shares, pipeline=False)
+    tasks = planner.tasks_from(layers, shares, pipeline=False)
     items = [Item(f"item_{number}", "c", None) for number in range(8)]
     for sync in ("barrier", "flag"):
-        made = plan.compose("board", plans.network_of(layers), 1, sync, items, tasks)
+        made = schedule.compose("board", plans.network_of(layers), 1, sync, items, tasks)
         assert check(made) == ()

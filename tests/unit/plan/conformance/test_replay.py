@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.boards.profile import Profile
-from harness.plan import plan
+from harness.plan import planner, schedule
 from harness.plan.conformance import Event, arrange, replay
 from harness.plan.conformance.replay import Place, places_of
 from harness.plan.conformance.structure import source_tasks
@@ -90,8 +90,8 @@ def test_an_overwritten_buffer_is_found(offloaded: Plan, events: list[Event]) ->
 def test_a_read_of_the_next_input_before_all_have_read_this_one_is_found() -> None:
     """The main thread fills the one buffer of the input when all items have ended."""
     layers, items = [plans.dense(number, "x") for number in range(2)], [Item(name, "c", None) for name in "ab"]
-    tasks = plan.tasks_from(layers, [[Share(item, 0, plans.WIDTH)] for item in range(2)], pipeline=False)
-    made = plan.compose("board", plans.network_of(layers), 1, "barrier", items, tasks)
+    tasks = planner.tasks_from(layers, [[Share(item, 0, plans.WIDTH)] for item in range(2)], pipeline=False)
+    made = schedule.compose("board", plans.network_of(layers), 1, "barrier", items, tasks)
     events = simulate(made, 9, np.random.default_rng(2))
     late, after = task_of(events, "a", "layer_0", 3), task_of(events, "b", "layer_1", 4)
     text = "b began layer_1 of execution 4 60 ns before a had read the input of execution 3 (layer_0)"

@@ -125,6 +125,6 @@ def test_names_that_nnef_keeps_for_itself_or_cannot_write_are_changed() -> None:
 
 
 def test_a_shared_variable_is_called_like_no_layer() -> None:
-    made = plans.plan.make(odd("x", "a", "vsync_a"), plans.board(), split=["vsync_a=network"])
+    made = plans.planner.make(odd("x", "a", "vsync_a"), plans.board(), split=["vsync_a=network"])
     assert describe(made).items[1].shared == (Shared("vsync_a_", (1, 2)),)
     assert isinstance(made, Plan)

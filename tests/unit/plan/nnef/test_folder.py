@@ -19,12 +19,14 @@ from harness.core.errors import RequestError
 from harness.core.installation import ROOT
 from harness.model import load
 from harness.model.network import Network
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.items import composition
 from harness.plan.items.description import describe
 from harness.plan.items.graphs import Description
 from harness.plan.nnef import folder, parser, printer
-from harness.plan.plan import Item, Plan, compose, tasks_from
+from harness.plan.plan import Item, Plan
+from harness.plan.planner import tasks_from
+from harness.plan.schedule import compose
 from harness.plan.split import Share
 from tests.support import codes, dags, images
 from tests.support.examples import examples
@@ -44,7 +46,7 @@ def test_a_plan_comes_back_the_same(name: str, sync: plans.Sync, tmp_path: Path)
 
 @pytest.mark.parametrize("net", [images.every_operator("int8"), codes.every_operator("uint8", 12)])
 def test_a_plan_of_every_operator_comes_back_the_same(net: Network, tmp_path: Path) -> None:
-    made = plan.make(net, profile.load(ROOT / "boards.yaml", {}).board("host"), block=4)
+    made = planner.make(net, profile.load(ROOT / "boards.yaml", {}).board("host"), block=4)
     folder.write(made, tmp_path)
     assert plans.same(folder.read(tmp_path), made)
 
@@ -52,7 +54,7 @@ def test_a_plan_of_every_operator_comes_back_the_same(net: Network, tmp_path: Pa
 def images_of(*words: str) -> Plan:
     """LeNet-5, whose images the items share."""
     net, host = load(ROOT / "models" / "lenet5_int8.onnx"), profile.load(ROOT / "boards.yaml", {}).board("host")
-    return plan.make(net, host, block=4, split=words)
+    return planner.make(net, host, block=4, split=words)
 
 
 PARTS = {
@@ -369,7 +371,7 @@ def test_an_item_that_is_listed_twice_is_refused(tmp_path: Path) -> None:
 
 def test_items_whose_names_are_words_of_nnef_stay_apart(tmp_path: Path) -> None:
     board = plans.board("for", "for_")
-    made = plan.make(plans.network("plain"), board, split=("layer_0=for", "layer_1=for_"))
+    made = planner.make(plans.network("plain"), board, split=("layer_0=for", "layer_1=for_"))
     assert plans.same(folder.read(write(made, tmp_path)), made)
     assert {path.name for path in tmp_path.glob("for*")} == {"for_.nnef", "for__.nnef"}
 

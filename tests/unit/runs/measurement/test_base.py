@@ -14,7 +14,7 @@ import pytest
 from harness.boards.identity import BoardIdentity
 from harness.boards.profile import Profile
 from harness.core.errors import RequestError
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.plan import Plan
 from harness.runs.measurement.base import READINGS_FILE, read, read_all, require_kind
 from harness.runs.measurement.request import MeasurementOptions, Quantity
@@ -28,7 +28,7 @@ ASKED = MeasurementOptions(10, "item", Quantity.TIME, "idle", 0)
 @pytest.fixture
 def made(host: Profile) -> Plan:
     net = parse(builders.random_network(np.random.default_rng(7), (5, 8, 4)))
-    return plan.make(net, host, ["c", "c"], 1)
+    return planner.make(net, host, ["c", "c"], 1)
 
 
 def measured(folder: Path, made: Plan, **changes: Any) -> Path:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.boards.profile import Profile
-from harness.plan import plan
+from harness.plan import planner
 from harness.runs.measurement.parts import interval, names_of, parts_of
 from harness.runs.measurement.request import MeasurementOptions, Quantity, Scope
 from tests.support import builders
@@ -24,7 +24,7 @@ def asked(scope: Scope, quantity: Quantity = Quantity.INSTRUCTIONS) -> Measureme
 def job(host: Profile, *split: str, target: str = "c") -> Any:
     """Quantize, two dense layers, ArgMax."""
     net = parse(builders.random_network(np.random.default_rng(7), (5, 8, 4), argmax=True))
-    made = plan.make(net, host, ["c", target], 1, split)
+    made = planner.make(net, host, ["c", target], 1, split)
     return SimpleNamespace(plan=made, network=net, profile=host, identity=HOST)
 
 

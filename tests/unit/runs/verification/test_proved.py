@@ -15,7 +15,7 @@ import pytest
 from harness.analysis import proof
 from harness.analysis.proof.argument import Proof
 from harness.boards.profile import Profile
-from harness.plan import plan
+from harness.plan import planner
 from harness.plan.plan import Plan
 from harness.runs.folder import RunFolder
 from harness.runs.verification import proved
@@ -38,7 +38,7 @@ def no_bar(_what: str, _total: int) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def made(host: Profile) -> Plan:
-    return plan.make(NET, host)
+    return planner.make(NET, host)
 
 
 @pytest.fixture(scope="module")

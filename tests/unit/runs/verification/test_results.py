@@ -12,7 +12,7 @@ from harness.core.arrays import Array
 from harness.core.console import Console
 from harness.execution import dumps
 from harness.model.network import Network
-from harness.plan import plan
+from harness.plan import planner
 from harness.reference import SpecificationReference
 from harness.reference.stimuli import stimuli
 from harness.runs import chunks
@@ -30,7 +30,7 @@ from tests.support.programs.board_program import parse
 def differing(board: Profile, path: Path, network: Network, wrong: Callable[[Array], Array]) -> Outputs:
     """Of a run of which the last layer is wrong; nothing of it but its chunk."""
     count, folder = 64, RunFolder.create_at(path)
-    made, given = plan.make(network, board), stimuli(network, count, seed=1)
+    made, given = planner.make(network, board), stimuli(network, count, seed=1)
     right = SpecificationReference(network).activations(given.chunk(0, count))
     actual = dict(enumerate((*right[:-1], wrong(right[-1]))))
     for index, layer in enumerate(network.layers):

@@ -12,10 +12,12 @@ import pytest
 from harness import model as network
 from harness import targets
 from harness.boards.profile import Profile
+from harness.build import codegen
 from harness.core.installation import ROOT
 from harness.model.network import Network
-from harness.plan import plan
-from harness.targets import KERNELS, Launch, TaskView, codegen
+from harness.plan import planner
+from harness.plan.launches import item_views
+from harness.targets import KERNELS, Launch, TaskView
 from harness.targets.cuda import fused
 from harness.targets.cuda.code import ARGUMENTS_LIMIT, DeviceCode
 from tests.support import builders, dags
@@ -28,8 +30,8 @@ FUSED = targets.find("cuda:fused")
 def launches(net: Network, board: Profile) -> list[Launch]:
     """Of one item that computes everything."""
     names = [layer.name for layer in net.layers]
-    made = plan.make(net, board, ["c", "cuda:fused"], split=[f"{names[0]}..{names[-1]}=network"])
-    [of_item] = codegen.item_views(made)
+    made = planner.make(net, board, ["c", "cuda:fused"], split=[f"{names[0]}..{names[-1]}=network"])
+    [of_item] = item_views(made)
     return of_item
 
 
@@ -97,7 +99,7 @@ def test_no_kernel_is_given_more_buffers_than_the_program_has_room_for(host: Pro
     assert room
     assert int(room[1]) == ARGUMENTS_LIMIT
     net = parse(builders.random_network(np.random.default_rng(7), [3] * 70))
-    [_, code] = codegen.generate(plan.make(net, host, ["c", "cuda:fused"])).items
+    [_, code] = codegen.generate(planner.make(net, host, ["c", "cuda:fused"])).items
     assert isinstance(code.kernels, DeviceCode)
     assert [len(kernel.arguments) for kernel in code.kernels.kernels] == [ARGUMENTS_LIMIT, 69 - 63 + 1]
     assert [len(kernel.layers) for kernel in code.kernels.kernels] == [63, 69 - 63]

@@ -1,0 +1,1 @@
+"""Plan to program to bundle: the generated code, its compilation, and the folder that is deployed."""
