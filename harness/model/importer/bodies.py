@@ -151,11 +151,6 @@ MICROSOFT = (
     sum = Add (both, bias)
     Y, Mean, InvStdDev = LayerNormalization <axis = -1, epsilon: float = @epsilon> (sum, gamma, beta)
 }""",
-    """SkipSimplifiedLayerNormalization <epsilon: float = 1e-12> (input, skip, gamma, bias) => (Y, unused, none, sum) {
-    both = Add (input, skip)
-    sum = Add (both, bias)
-    Y = RMSNormalization <axis = -1, epsilon: float = @epsilon> (sum, gamma)
-}""",
 )
 
 

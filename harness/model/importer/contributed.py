@@ -10,7 +10,7 @@ Attention, MultiHeadAttention, QAttention   products, scale, masks and Softmax; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -29,7 +29,8 @@ from harness.model.importer.replacement import (
     operators_of,
     replace_nodes,
 )
-from harness.operators.node import NEWEST_OPSET
+from harness.model.transforms.edit import outputs
+from harness.operators.node import NEWEST_OPSET, domain_of
 from harness.operators.tensor import FLOAT32, UINT8
 
 DOMAIN = "com.microsoft"
@@ -229,23 +230,29 @@ def _bias_of_mask(to: Replacement, node: onnx.NodeProto, mask: str, least: float
 
 
 def _normalisation(opset: int) -> Rule:
-    """Return the rule of SimplifiedLayerNormalization for an opset."""
+    """Return the rule of SimplifiedLayerNormalization, and of that of a sum, for an opset."""
 
     def write(to: Replacement, node: onnx.NodeProto) -> None:
         stated: dict[str, Any] = attributes_of(node)
-        if any(node.output[1:]):
-            raise to.refusal(node, "its second output is in use", "the first output alone")
-        x, axis = node.input[0], stated.get("axis", -1)
+        of_sum = node.op_type.startswith("Skip")
+        total = node.output[3] if of_sum and len(node.output) > 3 else ""
+        if any(name for name in node.output[1:] if name != total):
+            raise to.refusal(node, "its mean or deviation is in use", "the normalised values, and their sum")
+        x, scale, axis = node.input[0], node.input[1 + of_sum], stated.get("axis", -1)
         axes = [axis] if axis < 0 else [*range(axis, len(to.shape(x)))]
+        if of_sum:
+            terms = [x, node.input[1], *filter(None, [_input(node, 3)])]
+            x = to.add("Add", terms[:2])
+            x = to.add("Add", [x, terms[2]]) if terms[2:] else x
+        if total:
+            to.nodes[-1].output[0] = x = total
         squares = to.add("Mul", [x, x])
-        is_input = opset >= AXES_ARE_INPUT
-        mean = (
-            to.add("ReduceMean", [squares, to.constant(axes)])
-            if is_input
-            else to.add("ReduceMean", [squares], axes=axes)
-        )
-        shifted = to.add("Add", [mean, to.constant(stated.get("epsilon", 1e-5), FLOAT32)])
-        to.add("Mul", [to.add("Div", [x, to.add("Sqrt", [shifted])]), node.input[1]])
+        if opset >= AXES_ARE_INPUT:
+            mean = to.add("ReduceMean", [squares, to.constant(axes)])
+        else:
+            mean = to.add("ReduceMean", [squares], axes=axes)
+        shifted = to.add("Add", [mean, to.constant(stated.get("epsilon", 1e-12 if of_sum else 1e-5), FLOAT32)])
+        to.add("Mul", [to.add("Div", [x, to.add("Sqrt", [shifted])]), scale])
 
     return write
 
@@ -264,15 +271,25 @@ RULES: Mapping[str, Rule] = {
 """The rules of operators of com.microsoft."""
 
 
+def _leave_out_unread(graph: onnx.GraphProto, operators: Container[str]) -> None:
+    """Leave out the optional outputs of nodes that nothing reads."""
+    read = {tensor for node in graph.node for tensor in node.input} | outputs(graph)
+    for node in graph.node:
+        if node.op_type in operators and domain_of(node) in ("", DOMAIN):
+            node.output[1:] = [tensor if tensor in read else "" for tensor in node.output[1:]]
+
+
 def expand(model: onnx.ModelProto) -> list[str]:
     """Write such nodes in place, as often as shapes of more tensors become known; return their operators."""
-    of_onnx = {"SimplifiedLayerNormalization": _normalisation(opsets_of(model).get("", NEWEST_OPSET))}
-    names = list[str]()
-    while has_rule(model.graph, RULES, DOMAIN) or has_rule(model.graph, of_onnx):
+    normalisation = _normalisation(opsets_of(model).get("", NEWEST_OPSET))
+    of_onnx = {"SimplifiedLayerNormalization": normalisation}
+    rules, names = {**RULES, "SkipSimplifiedLayerNormalization": normalisation}, list[str]()
+    _leave_out_unread(model.graph, {*rules, *of_onnx})
+    while has_rule(model.graph, rules, DOMAIN) or has_rule(model.graph, of_onnx):
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
         facts = facts_of(copy)
-        written = replace_nodes(model.graph, RULES, facts, DOMAIN) + replace_nodes(model.graph, of_onnx, facts)
+        written = replace_nodes(model.graph, rules, facts, DOMAIN) + replace_nodes(model.graph, of_onnx, facts)
         if not written:
             break
         names += operators_of(written)

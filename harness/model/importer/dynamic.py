@@ -76,6 +76,8 @@ class _Dynamic:
     def multiply(self, to: Replacement, node: onnx.NodeProto) -> None:
         """Write the sums of products of codes of a quantiser above and constant weights."""
         codes = (node.input[0], node.input[2] if len(node.input) > 2 else "")
+        if codes not in self.centred and codes[1] in {zero_point for _, zero_point in self.centred}:
+            raise to.refusal(node, "its codes are moved behind DynamicQuantizeLinear", "a move of the floats before it")
         if codes not in self.centred:
             raise Unknown(node.name)
         is_image = node.op_type == "ConvInteger"

@@ -19,7 +19,7 @@ ADVICE = {
     **dict.fromkeys(("RNN", "LSTM", "GRU", "Loop", "Scan"), UNROLL),
     "If": "a condition that follows from shapes and constants",
     **dict.fromkeys(
-        ("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"),
+        ("DynamicQuantizeLinear", "DynamicQuantizeLSTM"),
         "static scales: quantise the float network again, with vectors of its input",
     ),
 }
@@ -28,7 +28,7 @@ REASONS = {
     "Loop": "has a count or a condition that depends on the data",
     "If": "has a condition that depends on the data",
     **dict.fromkeys(
-        ("DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"),
+        ("DynamicQuantizeLinear", "DynamicQuantizeLSTM"),
         "takes its scale from the data, so that no constant multiplier exists",
     ),
 }

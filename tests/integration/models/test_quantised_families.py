@@ -19,7 +19,7 @@ from harness.model import importer, parse
 from harness.model.importer import NetworkImport, check, fused, graph, simplify
 from harness.model.onnx_runtime.agreement import random_inputs
 from harness.model.onnx_runtime.sessions import Stored, session
-from tests.support.cli.command import User
+from tests.support.cli.command import without_optimisations
 
 FORMS: Mapping[str, Mapping[str, Any]] = {
     "int8": {},
@@ -84,10 +84,10 @@ def test_another_code_than_that_of_the_file_is_refused(tmp_path: Path) -> None:
         check.same_for_any_inputs(Stored(simplified.model), replace(converted, model=changed), network)
 
 
-@pytest.mark.parametrize("name", ["kws_lstm", pytest.param("text_tiny", marks=pytest.mark.campaign)])
-def test_the_host_computes_them(name: str, tmp_path: Path, cache: Path) -> None:
-    user, path = User(tmp_path, cache), quantised(name, tmp_path)
+@pytest.mark.campaign
+def test_the_host_computes_the_codes_of_a_text(tmp_path: Path, cache: Path) -> None:
+    user, path = without_optimisations(tmp_path, cache), quantised("text_tiny", tmp_path)
     assert user.harness("models", "import", str(path), "-o", str(tmp_path / "codes.onnx")).code == 0
-    words = ("--board", "host", "--model", str(tmp_path / "codes.onnx"), "--vectors", "20", "--json")
+    words = ("--board", "host", "--model", str(tmp_path / "codes.onnx"), "--vectors", "20", "--trace", "0", "--json")
     ended = user.harness("run", *words)
     assert (ended.code, ended.document.get("verdict")) == (0, "identical"), ended.err

@@ -64,8 +64,9 @@ def simplified_norm(g: Export) -> str:
     x = text(g)
     y = g.op("SimplifiedLayerNormalization", x, g.weight(SIZE, positive=True), axis=-1, epsilon=1e-6)
     gated = g.op("Mul", g.activate(blocks(g, y, SIZE, 16), "Silu"), blocks(g, y, SIZE, 16))
-    y = g.op("Add", x, blocks(g, gated, 16, SIZE))
-    return g.op("SimplifiedLayerNormalization", y, g.weight(SIZE, positive=True), axis=-1, epsilon=1e-6)
+    parts = x, blocks(g, gated, 16, SIZE), g.weight(SIZE, positive=True)
+    y, _, _, total = g.ops(4, "SkipSimplifiedLayerNormalization", *parts, domain=MICROSOFT, epsilon=1e-6)
+    return g.op("Add", blocks(g, y, SIZE, SIZE), total)
 
 
 def bert(g: Export) -> str:

@@ -59,6 +59,8 @@ CASES: Mapping[str, Case] = {
     "dynamic codes": ("DynamicQuantizeMatMul", {"x": drawn(1, 6, 8)},
                       [codes(8, 5, dtype=np.int8), HALF.reshape(1), np.zeros(1, np.int8), drawn(5)], {}),
     "root mean square": ("SimplifiedLayerNormalization", {"x": TOKENS}, [drawn(8)], {"epsilon": 1e-3, "axis": -1}),
+    "root mean square of a sum": ("SkipSimplifiedLayerNormalization", {"x": TOKENS, "x2": drawn(1, 6, 8)},
+                                  [drawn(8), drawn(8)], {"epsilon": 1e-3}),
     "attention": ("Attention", {"x": TOKENS}, [drawn(8, 24), drawn(24)], {"num_heads": 2}),
     "attention of other sizes": ("Attention", {"x": TOKENS}, [drawn(8, 28), drawn(28)],
                                  {"num_heads": 2, "qkv_hidden_sizes": [8, 8, 12], "scale": 0.5}),

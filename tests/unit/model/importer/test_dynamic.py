@@ -120,6 +120,7 @@ def test_each_vector_has_a_scale_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (lambda model: model.graph.node[2].input.__setitem__(0, "moved"), "its codes are moved"),
         (lambda model: model.graph.node[2].input.__setitem__(1, "q"), "its second factor is no constant matrix"),
         (lambda model: model.graph.initializer[0].CopyFrom(
             numpy_helper.from_array(np.full((2, 600, 3, 3), 127, np.int8), "w")), "a sum can reach 174,879,000"),
