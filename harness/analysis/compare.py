@@ -44,6 +44,21 @@ class Comparison:
 NOTHING = Comparison(0, 0, None)
 
 
+@dataclass(frozen=True)
+class Bounded:
+    """The values of a bounded layer; `unequal` of them have other bits than the specification.
+
+    `ratio` is the largest |board - specification| / tolerance; it is infinite if a value or its bound is not finite.
+    """
+
+    ratio: SpelledNumber
+    unequal: int
+
+    def __add__(self, other: Bounded) -> Bounded:
+        """Return the result over the vectors of both."""
+        return Bounded(max(self.ratio, other.ratio), self.unequal + other.unequal)
+
+
 def compare(expected: Array, actual: Array, start: int = 0) -> Comparison:
     """Compare two (vectors, width) arrays of one type by their bits, so that -0.0 differs from 0.0.
 

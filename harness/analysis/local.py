@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.compare import difference_map
+from harness.analysis.compare import Bounded, difference_map
 from harness.core.arrays import Array
 from harness.core.document import SpelledNumber
 from harness.operators.base import Layer
@@ -22,21 +22,6 @@ from harness.plan import claims
 from harness.plan.plan import Plan
 from harness.reference import SpecificationReference, ratios_to, require_numbers
 from harness.targets import Claim
-
-
-@dataclass(frozen=True)
-class Bounded:
-    """The values of a bounded layer; `unequal` of them have other bits than the specification.
-
-    `ratio` is the largest |board - specification| / tolerance; it is infinite if a value or its bound is not finite.
-    """
-
-    ratio: SpelledNumber
-    unequal: int
-
-    def __add__(self, other: Bounded) -> Bounded:
-        """Return the result over the vectors of both."""
-        return Bounded(max(self.ratio, other.ratio), self.unequal + other.unequal)
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,10 @@ from harness.core.errors import RequestError
 from harness.core.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from harness.boards.profile import Profile
     from harness.plan.plan import Plan
     from harness.plan.plan_check import Assessment
+    from harness.runs.entries import MemoryEntry
 
 
 @click.command("plan", cls=Command, epilog="Example: harness plan --board xavier --model acas_coc -o PLAN")
@@ -91,7 +90,8 @@ def _tell(made: Plan, board: Profile, output: Path | None, console: Console, *, 
     from harness.build import bundle, codegen
     from harness.plan import plan_check
     from harness.report.plan_table import plan_table
-    from harness.runs.document import kind, memory_document, plan_document, where
+    from harness.runs.description import memory_entry, plan_entry
+    from harness.runs.document import kind, where
 
     bundle.check_targets(made, board)
     assessed = plan_check.assess(made)
@@ -99,22 +99,23 @@ def _tell(made: Plan, board: Profile, output: Path | None, console: Console, *, 
     estimate = bundle.estimate(made, board)
     program = codegen.generate(made)
     bundle.check_memory(program, board)
-    needed = memory_document(program)
+    needed = memory_entry(program)
     console.show(plan_table(made, board), Text(memory_text(needed)), *map(Text, estimate), assessment_table(assessed))
     if output:
         _write(made, assessed, output, force=force)
         console.note(f"description written to {output}; run it with: harness run --plan {shlex.quote(str(output))}")
-    document = {"forecast": list(estimate), "memory": needed, "assessment": plan_check.document(assessed)}
-    console.document(plan_document(made, where(made, board, kind(board))) | document)
+    entries = {"memory": needed.to_json(), "assessment": plan_check.document(assessed).to_json()}
+    described = plan_entry(made, where(made, board, kind(board))).to_json()
+    console.document(described | {"forecast": list(estimate)} | entries)
 
 
-def memory_text(needed: Mapping[str, Any]) -> str:
+def memory_text(needed: MemoryEntry) -> str:
     """Return the bytes that a program needs, next to the figures of other tools, as lines of text."""
-    acetone = f"{needed['acetone']:,}" if needed["acetone"] else "none, as layers are no sequence"
+    acetone = f"{needed.acetone:,}" if needed.acetone else "none, as layers are no sequence"
     return (
-        f"memory: constants {needed['constants']:,} bytes, buffers of a block {needed['buffers']:,} bytes\n"
-        f"buffers of a vector: {needed['own']:,} bytes with --buffers keep, {needed['shared']:,} with --buffers reuse; "
-        f"computed for other tools: arena of TensorFlow Lite Micro {needed['tflm']:,}, arrays of ACETONE {acetone}"
+        f"memory: constants {needed.constants:,} bytes, buffers of a block {needed.buffers:,} bytes\n"
+        f"buffers of a vector: {needed.own:,} bytes with --buffers keep, {needed.shared:,} with --buffers reuse; "
+        f"computed for other tools: arena of TensorFlow Lite Micro {needed.tflm:,}, arrays of ACETONE {acetone}"
     )
 
 
@@ -135,9 +136,9 @@ def assessment_table(assessed: Assessment) -> Table:
     """Return the table of checks of a sound plan, with the method of the equivalence check."""
     from harness.plan import plan_check
 
-    net, found = plan_check.document(assessed)["net"], assessed.equivalence
-    sizes = f"{net['places']} places, {net['transitions']} transitions ({net['syncs']} syncs)"
-    markings = f", {net['markings']:,} markings" if net["markings"] else ""
+    net, found = plan_check.document(assessed).net, assessed.equivalence
+    sizes = f"{net.places} places, {net.transitions} transitions ({net.syncs} syncs)"
+    markings = f", {net.markings:,} markings" if net.markings else ""
     title = f"Checked before execution in {assessed.wall_s:.2f} s on a Petri net of {sizes}{markings}"
     table = Table(title=title, box=None, show_header=False)
     for check in assessed.examination.checks:

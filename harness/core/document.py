@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, is_dataclass
-from functools import cache, partial
+from functools import cache, reduce
+from operator import or_
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, BinaryIO, ClassVar, Literal, Self, TypeAlias, Union, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, create_model
 
 from harness.core import strict_json
 from harness.core.errors import RequestError
@@ -24,7 +26,7 @@ Content: TypeAlias = "Mapping[str, Any] | Entries"
 """The JSON object of a document, or its model."""
 Number: TypeAlias = int | float
 """A number of JSON; an integer stays an integer, because 1 and 1.0 are different bytes."""
-SpelledNumber: TypeAlias = Annotated[Number, BeforeValidator(strict_json.number)]
+SpelledNumber: TypeAlias = Annotated[Number, BeforeValidator(strict_json.number, json_schema_input_type=Number | str)]
 """A number, also read from the string that `strict_json.spelled` made of it."""
 
 
@@ -52,16 +54,20 @@ class Entries(BaseModel):
 
     @classmethod
     def view(cls, content: Any) -> Self:
-        """Return the object without checking it, for readers of damaged documents and of earlier versions.
+        """Return the object with the entries that are present, for readers of documents of earlier versions.
 
         A missing entry has its default; without a default, reading it raises AttributeError.  Entries that the model
-        does not have are omitted.  A value that is not a JSON object is returned unchanged.
+        does not have are omitted.  ValueError if a value does not fit.  A value that is not a JSON object is returned
+        unchanged.
         """
         if not isinstance(content, Mapping):
-            found: Self = content
-            return found
-        seen = {key: view(content[key]) for key, view in _views(cls).items() if key in content}
-        return cls.model_construct(None, **dict(content) | seen)
+            unchanged: Self = content
+            return unchanged
+        partial: type[Self] = _partial(cls)
+        try:
+            return partial.from_json(content)
+        except ValidationError as error:
+            raise ValueError(first_error(error, cls.__name__)) from error
 
     def to_json(self) -> dict[str, Any]:
         """Return the entries as JSON types; entries that were not set are omitted."""
@@ -79,33 +85,29 @@ class Document(Entries):
         return content
 
     @classmethod
-    def view(cls, content: Any) -> Self:
-        """Return the document as `Entries.view`; ValueError if a later version wrote it."""
-        return super().view(cls._current(content) if isinstance(content, Mapping) else content)
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Return the document; ValidationError as of `Entries.from_json`, ValueError if a later version wrote it."""
+        number, author = content.get("schema"), content.get("harness")
+        if cls.number is None or not isinstance(number, int) or number == cls.number:
+            return super().from_json(content)
+        if number > cls.number:
+            wrote = f", harness {author.get('version')} ({author.get('revision')})" if isinstance(author, dict) else ""
+            raise ValueError(
+                f"its schema is {number}, this version reads {cls.number}: use the one that wrote it{wrote}"
+            )
+        return super().from_json(cls.converted(content))
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Return the document in a file; RequestError names file, entry and reason if it is not such a document."""
         try:
-            return cls.from_json(cls._current(read_document(path)))
+            return cls.from_json(read_document(path))
         except ValidationError as error:
             reason = first_error(error, path.name)
         except (OSError, ValueError) as error:
             reason = str(error)
         hint = "copy the file again from its source, or repeat the command that wrote it"
         raise RequestError(f"{path}: cannot be read: {reason}", hint)
-
-    @classmethod
-    def _current(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        found, author = content.get("schema"), content.get("harness")
-        if cls.number is None or not isinstance(found, int) or found == cls.number:
-            return content
-        if found > cls.number:
-            wrote = f", harness {author.get('version')} ({author.get('revision')})" if isinstance(author, dict) else ""
-            raise ValueError(
-                f"its schema is {found}, this version reads {cls.number}: use the one that wrote it{wrote}"
-            )
-        return cls.converted(content)
 
 
 def first_error(error: ValidationError, name: str) -> str:
@@ -176,28 +178,38 @@ def _model_in(annotation: Any) -> type[Entries] | None:
     return next(filter(None, map(_model_in, get_args(annotation))), None)
 
 
+class _Partial(Entries):
+    """The base of models without required entries."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    required: ClassVar[frozenset[str]]
+
+    def model_post_init(self, _context: Any) -> None:
+        """Delete the values of missing entries, so that reading one raises AttributeError."""
+        for name in self.required - self.model_fields_set:
+            del self.__dict__[name]
+
+
 @cache
-def _views(model: type[Entries]) -> dict[str, Callable[[Any], Any]]:
-    """Return the functions that make views of the entries that contain objects."""
-    fields = ((field.alias or name, field.annotation) for name, field in model.model_fields.items())
-    return {name: view for name, annotation in fields if (view := _view(annotation))}
+def _partial(model: type[Entries]) -> Any:
+    """Return a subclass of the model, and of the models within it, whose entries may be missing."""
+    fields: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        optional = copy(field)
+        if field.is_required():
+            optional.default = None
+        fields[name] = (_with_partial_models(field.annotation), optional)
+    found: Any = create_model(model.__name__, __base__=(model, _Partial), **fields)
+    found.required = frozenset(name for name, field in model.model_fields.items() if field.is_required())
+    return found
 
 
-def _view(annotation: Any) -> Callable[[Any], Any] | None:
-    model = _model_in(annotation)
-    if model is None:
-        return None
-    [container] = (each for each in _alternatives(annotation) if _model_in(each))
-    each = None if container is model else _view(get_args(container)[-1])
-    if each is None:
-        view: Callable[[Any], Any] = model.view
-        return view
-    return partial(_view_values if get_origin(container) is Mapping else _view_elements, each)
-
-
-def _view_elements(view: Callable[[Any], Any], value: Any) -> Any:
-    return tuple(map(view, value)) if isinstance(value, list | tuple) else value
-
-
-def _view_values(view: Callable[[Any], Any], value: Any) -> Any:
-    return {key: view(entry) for key, entry in value.items()} if isinstance(value, Mapping) else value
+def _with_partial_models(annotation: Any) -> Any:
+    """Return the annotation with partial models in place of the models in it."""
+    if _model_in(annotation) is None:
+        return annotation
+    if isinstance(annotation, type) and issubclass(annotation, Entries):
+        return _partial(annotation)
+    parts = tuple(map(_with_partial_models, get_args(annotation)))
+    return reduce(or_, parts) if get_origin(annotation) is UnionType else get_origin(annotation)[parts]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from pathlib import Path
-from typing import Any
 
 from harness.boards.locks import LOCK_WAIT_S, session
 from harness.boards.tuning import Notify, known_state
@@ -16,6 +15,7 @@ from harness.core.errors import InfrastructureError
 from harness.execution import fp_environment, program
 from harness.execution.program import Deployed
 from harness.pipeline import attempt
+from harness.plan.conformance import ConformanceEntry
 from harness.reference import SpecificationReference
 from harness.reference.coverage import Coverage
 from harness.reference.coverage_search import Search
@@ -138,7 +138,7 @@ def _count_finished(job: Job, finished: set[int], vectors: int, coverage: Covera
 
 def _trace(
     job: Job, deployed: Deployed, console: Console, notify: Notify, *, already_differs: bool
-) -> dict[str, Any] | None:
+) -> ConformanceEntry | None:
     """Trace the program and check the traces against the plan's Petri net; None if no traces are requested.
 
     A program with wrong results may also produce wrong traces; this must not change its verdict.

@@ -6,11 +6,12 @@ firing orders of the network; does every way in which the schedules can interlea
 
 from __future__ import annotations
 
-import dataclasses
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
+from harness.core.document import BELIEVED, CheckedBy, Entries, Number
 from harness.core.errors import InfrastructureError
 from harness.plan import conformance
 from harness.plan.items.checks import Examination, examine
@@ -70,23 +71,52 @@ def require_sound(assessment: Assessment) -> None:
         )
 
 
-def document(assessment: Assessment) -> dict[str, Any]:
-    """Return the answers as JSON types."""
-    net, equivalence = assessment.net, assessment.equivalence
-    return {
-        "net": {
-            "places": len(net.places),
-            "transitions": len(net.transitions),
-            "syncs": sum(transition.sync for transition in net.transitions),
-            "tokens": sum(tokens.count for tokens in net.initial),
-            "markings": assessment.examination.markings,
-        },
-        "checks": [
-            {"name": check.name, "statement": check.statement, "counterexamples": list(check.counterexamples)}
-            for check in assessment.examination.checks
+class NetEntry(Entries):
+    """The size of the plan's Petri net; `markings` is None if they were not counted."""
+
+    places: int
+    transitions: int
+    syncs: int
+    tokens: int
+    markings: int | None
+
+
+class PlanCheckEntry(Entries):
+    """A check of the items' descriptions."""
+
+    name: str
+    statement: str
+    counterexamples: Sequence[str]
+
+
+class AssessmentEntry(Entries):
+    """The answers as an entry of a document; `wall_s` is in seconds."""
+
+    net: NetEntry
+    checks: Sequence[PlanCheckEntry]
+    equivalence: Equivalence
+    schedule: Sequence[str]
+    sound: bool
+    wall_s: Annotated[Number, CheckedBy(BELIEVED)]
+
+
+def document(assessment: Assessment) -> AssessmentEntry:
+    """Return the answers as an entry of a document."""
+    net, examination = assessment.net, assessment.examination
+    return AssessmentEntry(
+        net=NetEntry(
+            places=len(net.places),
+            transitions=len(net.transitions),
+            syncs=sum(transition.sync for transition in net.transitions),
+            tokens=sum(tokens.count for tokens in net.initial),
+            markings=examination.markings,
+        ),
+        checks=[
+            PlanCheckEntry(name=check.name, statement=check.statement, counterexamples=check.counterexamples)
+            for check in examination.checks
         ],
-        "equivalence": dataclasses.asdict(equivalence),
-        "schedule": [finding.text for finding in assessment.schedule],
-        "sound": not assessment.objections,
-        "wall_s": round(assessment.wall_s, 3),
-    }
+        equivalence=assessment.equivalence,
+        schedule=[defect.text for defect in assessment.schedule],
+        sound=not assessment.objections,
+        wall_s=round(assessment.wall_s, 3),
+    )

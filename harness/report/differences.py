@@ -7,11 +7,11 @@ differences by their distance from a tie.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
-from typing import Any
 
 from harness.report.chart import TITLE, Axis, Chart, Key, Labels, Mark, Rows, Shape, Tick, rectangle
+from harness.runs.entries import PictureEntry
 
 MAP_WIDTH = 480
 MAP_HEIGHT = 240  # at most
@@ -25,25 +25,25 @@ STEP_TEXTS = ("-4 and less", "-3", "-2", "-1", "other bits", "+1", "+2", "+3", "
 TIE_TEXTS = ("a tie", *(f"to 1e{exponent}" for exponent in range(-6, 0)), "to 0.5")
 
 
-def draw(picture: Mapping[str, Any]) -> tuple[Chart, ...]:
+def draw(picture: PictureEntry) -> tuple[Chart, ...]:
     """Draw one entry of a run document's `pictures`; ValueError if its map contradicts itself."""
-    steps = zip(STEP_TEXTS, picture["steps"], strict=True)
+    steps = zip(STEP_TEXTS, picture.steps, strict=True)
     shown = [(text, count) for text, count in steps if count or text != "other bits"]
-    charts = [_map(picture), _bars(picture["layer"], "Differences in steps", shown)]
-    if any(picture["tie_distances"]):
-        ties = list(zip(TIE_TEXTS, picture["tie_distances"], strict=True))
-        charts.append(_bars(picture["layer"], "Its own: distance from a tie", ties))
+    charts = [_map(picture), _bars(picture.layer, "Differences in steps", shown)]
+    if any(picture.tie_distances):
+        ties = list(zip(TIE_TEXTS, picture.tie_distances, strict=True))
+        charts.append(_bars(picture.layer, "Its own: distance from a tie", ties))
     return tuple(charts)
 
 
-def _map(picture: Mapping[str, Any]) -> Chart:
-    cells = [[int(count) for count in line.split()] for line in picture["map"]]
-    vectors, units = picture["vectors"], picture["units"]
+def _map(picture: PictureEntry) -> Chart:
+    cells = [[int(count) for count in line.split()] for line in picture.map]
+    vectors, units = picture.vectors, picture.units
     height = min(MAP_HEIGHT, ROW_HEIGHT * len(cells))
     ends = [0, units - 1] if units > 1 and height > ROW_HEIGHT else [0]
     return Chart(
         "Share of vectors and units that differ",
-        f"{picture['layer']} differs in {sum(map(sum, cells)):,} of {vectors * units:,} activations",
+        f"{picture.layer} differs in {sum(map(sum, cells)):,} of {vectors * units:,} activations",
         Labels((Tick(0, "vector 0"), Tick(MAP_WIDTH, f"vector {vectors - 1:,}"))),
         Labels(tuple(Tick(height - 8 if unit else 8, f"unit {unit:,}") for unit in ends)),
         (*_shades(cells, vectors, units, height / len(cells)), *_areas(cells, vectors, units, height)),

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from harness.runs.entries import HandOverEntry, ItemEntry, LayerEntry, PlanEntry, TaskEntry
 
 COLUMNS = 11  # at most, so that a line fits the page
 LABEL_WIDTH = 158
@@ -32,7 +33,7 @@ class Lane:
 
     y: float
     ran_on: tuple[str, ...]
-    item: Mapping[str, Any]
+    item: ItemEntry
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class Box:
     column: int
     row: int
     name: tuple[str, ...]
-    task: Mapping[str, Any]
-    layer: Mapping[str, Any]
+    task: TaskEntry
+    layer: LayerEntry
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Bar:
     width: float
     stops: tuple[float, ...]
     writer: float
-    hand_over: Mapping[str, Any]
+    hand_over: HandOverEntry
 
 
 @dataclass(frozen=True)
@@ -87,59 +88,59 @@ class Drawing:
     box_height: float = BOX_HEIGHT
 
 
-def draw(plan: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> Drawing:
+def draw(plan: PlanEntry, layers: Sequence[LayerEntry]) -> Drawing:
     """Lay out `plan` and `layers` of a run document; ValueError if their names do not match."""
-    grid = _Grid.of(plan, len(layers))
-    boxes = tuple(_boxes(grid, plan["tasks"], layers))
+    grid = _Grid.from_plan(plan, len(layers))
+    boxes = tuple(_boxes(grid, plan.tasks, layers))
     return Drawing(
         grid.width,
         grid.height,
         grid.line_height,
-        tuple(_lanes(grid, plan["items"])),
+        tuple(_lanes(grid, plan.items)),
         boxes,
         tuple(dict.fromkeys(_wires(grid, boxes, layers))),
         tuple(_bars(grid, plan, boxes)),
-        tuple(_stages(grid, boxes)) if plan["depth"] > 1 else (),
+        tuple(_stages(grid, boxes)) if plan.depth > 1 else (),
     )
 
 
-def _lanes(grid: _Grid, items: Sequence[Mapping[str, Any]]) -> Iterator[Lane]:
+def _lanes(grid: _Grid, items: Sequence[ItemEntry]) -> Iterator[Lane]:
     for line in range(grid.lines):
         for row, item in enumerate(items):
-            yield Lane(grid.lane_y(line, row), _fit(item["ran_on"], LABEL_CHARACTERS), item)
+            yield Lane(grid.lane_y(line, row), _fit(item.ran_on, LABEL_CHARACTERS), item)
 
 
-def _boxes(grid: _Grid, tasks: Sequence[Mapping[str, Any]], layers: Sequence[Mapping[str, Any]]) -> Iterator[Box]:
-    names = [layer["name"] for layer in layers]
+def _boxes(grid: _Grid, tasks: Sequence[TaskEntry], layers: Sequence[LayerEntry]) -> Iterator[Box]:
+    names = [layer.name for layer in layers]
     for task in tasks:
-        column, row = names.index(task["layer"]), grid.row(task["item"])
-        yield Box(grid.x(column), grid.box_y(column, row), column, row, name_lines(task["name"]), task, layers[column])
+        column, row = names.index(task.layer), grid.row(task.item)
+        yield Box(grid.x(column), grid.box_y(column, row), column, row, name_lines(task.name), task, layers[column])
 
 
-def _wires(grid: _Grid, boxes: Sequence[Box], layers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    names = [layer["name"] for layer in layers]
+def _wires(grid: _Grid, boxes: Sequence[Box], layers: Sequence[LayerEntry]) -> Iterator[str]:
+    names = [layer.name for layer in layers]
     for reader in boxes:
-        sources = [names.index(name) for name in reader.layer["reads"]]
+        sources = [names.index(name) for name in reader.layer.reads]
         for writer in boxes:
             if writer.column in sources:
                 yield from grid.wires(writer, reader)
 
 
-def _bars(grid: _Grid, plan: Mapping[str, Any], boxes: Sequence[Box]) -> Iterator[Bar]:
+def _bars(grid: _Grid, plan: PlanEntry, boxes: Sequence[Box]) -> Iterator[Bar]:
     """Place each hand-over after the task of its name; barriers of one layer are side by side."""
-    columns = {box.task["name"]: box.column for box in boxes}
-    placed = [(columns[hand_over["name"]], hand_over) for hand_over in plan["hand_overs"]]
+    columns = {box.task.name: box.column for box in boxes}
+    placed = [(columns[hand_over.name], hand_over) for hand_over in plan.hand_overs]
     totals, drawn = Counter(column for column, _ in placed), Counter[int]()
     for column, hand_over in placed:
         space = min(BAR_SPACE, BARS_WIDTH / totals[column])
-        aside = drawn[column] - (totals[column] - 1) / 2 if plan["sync"] == "barrier" else 0
+        aside = drawn[column] - (totals[column] - 1) / 2 if plan.sync == "barrier" else 0
         drawn[column] += 1
-        stops = [grid.middle(column, grid.row(item)) for item in hand_over["items"]]
+        stops = [grid.middle(column, grid.row(item)) for item in hand_over.items]
         yield Bar(grid.after(column) + aside * space, space - 1, tuple(sorted(stops)), stops[0], hand_over)
 
 
 def _stages(grid: _Grid, boxes: Sequence[Box]) -> Iterator[Stage]:
-    numbers = {box.column: box.task["stage"] for box in boxes}
+    numbers = {box.column: box.task.stage for box in boxes}
     for column, number in sorted(numbers.items()):
         is_first = column % grid.columns == 0
         if is_first or numbers[column - 1] != number:
@@ -169,10 +170,10 @@ class _Grid:
     top: float  # of the lanes of a line
 
     @classmethod
-    def of(cls, plan: Mapping[str, Any], count: int) -> _Grid:
+    def from_plan(cls, plan: PlanEntry, count: int) -> _Grid:
         lines = math.ceil(count / COLUMNS)
-        items = tuple(item["name"] for item in plan["items"])
-        return cls(items, math.ceil(count / lines), lines, STAGE_HEIGHT if plan["depth"] > 1 else 0)
+        items = tuple(item.name for item in plan.items)
+        return cls(items, math.ceil(count / lines), lines, STAGE_HEIGHT if plan.depth > 1 else 0)
 
     @property
     def width(self) -> float:

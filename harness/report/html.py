@@ -15,7 +15,7 @@ from harness.report.page import Check, changed_topics, environment, inputs, labe
 from harness.report.proof_section import effort, parts, unseparated
 from harness.report.swimlanes import TASK
 from harness.report.swimlanes import draw as draw_swimlanes
-from harness.runs.entries import RunDocument
+from harness.runs.entries import InputEntry, RunDocument
 from harness.runs.facts import Facts, acceptance, clean, effect_text, explanation, gather, output_texts
 
 SHOWN_PICTURES = 3  # the others are collapsed
@@ -39,19 +39,18 @@ for path in sorted(pathlib.Path("chunks").glob("*.json")):
 
 def html(document: Mapping[str, Any]) -> str:
     """Return the page of a run document; ValueError if verdict, layers and plan contradict each other."""
-    content = clean(document)
-    run, page = RunDocument.view(content), environment().get_template("run.html.jinja")
+    run, page = RunDocument.view(clean(document)), environment().get_template("run.html.jinja")
     traced = run.conformance.picture if run.conformance else None
     found = page.render(
         run=run,
-        schema=content.get("schema"),
+        schema=getattr(run, "schema_number", None),
         facts=gather(run),
-        drawing=draw(content["plan"], content["layers"]),
-        pictures=_pictures(content),
+        drawing=draw(run.plan, run.layers),
+        pictures=_pictures(run),
         shown_pictures=SHOWN_PICTURES,
-        pictured=[picture["layer"] for picture in content["pictures"]],
-        inputs=inputs(content["model"].get("input", {})),
-        checks=_checks(content),
+        pictured=[picture.layer for picture in run.pictures],
+        inputs=inputs(getattr(run.model, "input", InputEntry())),
+        checks=_checks(run),
         proof=parts(run.proof),
         effort=effort(run.proof) if run.proof else "",
         unseparated=unseparated(run.proof) if run.proof else (),
@@ -60,7 +59,7 @@ def html(document: Mapping[str, Any]) -> str:
         effect=effect_text(run),
         acceptance=acceptance(run),
         output_texts=output_texts(run),
-        networks=draw_both(content.get("graph", ()), layer_facts(run)),
+        networks=draw_both(run.graph, layer_facts(run)),
         network_note=times_note(run, gather(run)),
         changed_topics=changed_topics(run.previous),
         script=script("tables.js"),
@@ -68,11 +67,11 @@ def html(document: Mapping[str, Any]) -> str:
     return label_cells(found)
 
 
-def _pictures(run: Mapping[str, Any]) -> list[tuple[str, int, tuple[Chart, ...]]]:
+def _pictures(run: RunDocument) -> list[tuple[str, int, tuple[Chart, ...]]]:
     """Return (layer, its index, charts) of every layer that differs, those with differences of their own first."""
-    layers = {layer["name"]: layer for layer in run["layers"]}
-    ordered = sorted(run["pictures"], key=lambda picture: not layers[picture["layer"]]["own"])
-    return [(picture["layer"], layers[picture["layer"]]["index"], differences.draw(picture)) for picture in ordered]
+    layers = {layer.name: layer for layer in run.layers}
+    ordered = sorted(run.pictures, key=lambda picture: not layers[picture.layer].own)
+    return [(picture.layer, layers[picture.layer].index, differences.draw(picture)) for picture in ordered]
 
 
 def layer_facts(run: RunDocument) -> dict[str, LayerFacts]:
@@ -108,11 +107,11 @@ def times_note(run: RunDocument, facts: Facts) -> str:
     return f"times are those of the median traced execution {scope}{'' if facts.on_hardware else ': not MET'}"
 
 
-def _checks(run: Mapping[str, Any]) -> list[Check]:
+def _checks(run: RunDocument) -> list[Check]:
     """Return the commands that check the run; the later ones need the run's folder."""
     return [
         *origin_checks(run),
-        *([] if any("bounded" in layer for layer in run["layers"]) else _hash_checks()),
+        *([] if any(layer.bounded for layer in run.layers) else _hash_checks()),
         *_first_input(run),
     ]
 
@@ -125,9 +124,9 @@ def _hash_checks() -> list[Check]:
     ]
 
 
-def _first_input(run: Mapping[str, Any]) -> list[Check]:
-    first = next((layer["first_difference"] for layer in run["layers"] if layer["first_difference"]), None)
+def _first_input(run: RunDocument) -> list[Check]:
+    first = next((layer.first_difference for layer in run.layers if layer.first_difference), None)
     if first is None:
         return []
-    script = f'import numpy; print(numpy.load("stimuli.npy")[{int(first["vector"])}])'
+    script = f'import numpy; print(numpy.load("stimuli.npy")[{first.vector}])'
     return [Check("The input that shows the first difference.", python(script))]

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from harness.runs.entries import Provenance
+from harness.runs.entries import NodeEntry, Provenance
 
 BOX_WIDTH, BOX_HEIGHT = 150, 58
 COLUMNS = 4  # of a line, at most
@@ -41,7 +41,7 @@ class Box:
     x: float
     y: float
     name: str
-    node: Mapping[str, Any]
+    node: NodeEntry
     about: str
     differing: int | None = None
     compared: int | None = None
@@ -106,15 +106,15 @@ class LayerFacts:
     bounded: bool = False
 
 
-def draw(graph: Sequence[Mapping[str, Any]], facts: Mapping[str, LayerFacts], *, narrow: bool) -> NetworkPicture:
+def draw(graph: Sequence[NodeEntry], facts: Mapping[str, LayerFacts], *, narrow: bool) -> NetworkPicture:
     """Lay out the `graph` of a document; `facts` are those of layers by name.
 
     ValueError if a node does not only read nodes before it.
     """
     for index, node in enumerate(graph):
-        if any(not 0 <= read < index for read in node["reads"]):
-            raise ValueError(f"{node['name']} does not only read nodes before it")
-    grid = _Grid(tuple(tuple(node["reads"]) for node in graph), narrow)
+        if any(not 0 <= read < index for read in node.reads):
+            raise ValueError(f"{node.name} does not only read nodes before it")
+    grid = _Grid(tuple(tuple(node.reads) for node in graph), narrow)
     most = max((fact.amount for fact in facts.values()), default=0)
     width, height = grid.size
     return NetworkPicture(
@@ -122,13 +122,13 @@ def draw(graph: Sequence[Mapping[str, Any]], facts: Mapping[str, LayerFacts], *,
         height,
         tuple(_boxes(grid, graph, facts, most)),
         tuple(_wires(grid, graph)),
-        tuple(grid.head(index) for index, node in enumerate(graph) if node["reads"]),
+        tuple(grid.head(index) for index, node in enumerate(graph) if node.reads),
         tuple(_labels(grid, graph)),
         "start" if narrow else "middle",
     )
 
 
-def draw_both(graph: Sequence[Mapping[str, Any]], facts: Mapping[str, LayerFacts]) -> tuple[NetworkPicture, ...]:
+def draw_both(graph: Sequence[NodeEntry], facts: Mapping[str, LayerFacts]) -> tuple[NetworkPicture, ...]:
     """Return the pictures for wide and for narrow screens; none without a graph."""
     return tuple(draw(graph, facts, narrow=narrow) for narrow in (False, True)) if graph else ()
 
@@ -142,15 +142,15 @@ def launch_notes(run: Provenance) -> dict[str, str]:
     return notes
 
 
-def tensor_text(node: Mapping[str, Any]) -> str:
+def tensor_text(node: NodeEntry) -> str:
     """Return shape and type: `3x224x224 uint8`."""
-    shape = "x".join(map(str, node["shape"])) or "1"
-    return f"{shape} {node['dtype']}"
+    shape = "x".join(map(str, node.shape)) or "1"
+    return f"{shape} {node.dtype}"
 
 
-def range_text(node: Mapping[str, Any]) -> str:
+def range_text(node: NodeEntry) -> str:
     """Return the range of the values; empty if they have no bound."""
-    low, high = node["low"], node["high"]
+    low, high = node.low, node.high
     if low is None or high is None:
         return ""
     if isinstance(low, int) and isinstance(high, int):
@@ -158,19 +158,17 @@ def range_text(node: Mapping[str, Any]) -> str:
     return f"±{high:.4g}" if low == -high else f"{low:.4g} to {high:.4g}"
 
 
-def _about(node: Mapping[str, Any]) -> str:
+def _about(node: NodeEntry) -> str:
     values = range_text(node)
     return f"{tensor_text(node)}, values {values}" if values else tensor_text(node)
 
 
-def _boxes(
-    grid: _Grid, graph: Sequence[Mapping[str, Any]], facts: Mapping[str, LayerFacts], most: float
-) -> Iterator[Box]:
+def _boxes(grid: _Grid, graph: Sequence[NodeEntry], facts: Mapping[str, LayerFacts], most: float) -> Iterator[Box]:
     for index, node in enumerate(graph):
         x, y = grid.corner(index)
-        fact = facts.get(node["name"], LayerFacts()) if node["operator"] else LayerFacts()
+        fact = facts.get(node.name, LayerFacts()) if node.operator else LayerFacts()
         share = fact.amount / most if most else 0.0
-        name = _short(node["name"], NAME_CHARACTERS)
+        name = _short(node.name, NAME_CHARACTERS)
         results = fact.differing, fact.compared, fact.text, fact.note
         yield Box(x, y, name, node, _about(node), *results, share, fact.anchor, fact.bounded)
 
@@ -179,17 +177,17 @@ def _short(text: str, characters: int) -> str:
     return text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 
-def _wires(grid: _Grid, graph: Sequence[Mapping[str, Any]]) -> Iterator[Wire]:
+def _wires(grid: _Grid, graph: Sequence[NodeEntry]) -> Iterator[Wire]:
     for writer, node in enumerate(graph):
-        readers = [index for index, other in enumerate(graph) if writer in other["reads"]]
+        readers = [index for index, other in enumerate(graph) if writer in other.reads]
         if readers:
-            names = ", ".join(graph[reader]["name"] for reader in readers)
-            yield Wire(tuple(grid.paths(writer, readers)), f"{node['name']} to {names}: {_about(node)}")
+            names = ", ".join(graph[reader].name for reader in readers)
+            yield Wire(tuple(grid.paths(writer, readers)), f"{node.name} to {names}: {_about(node)}")
 
 
-def _labels(grid: _Grid, graph: Sequence[Mapping[str, Any]]) -> Iterator[Label]:
+def _labels(grid: _Grid, graph: Sequence[NodeEntry]) -> Iterator[Label]:
     """Yield shape and range of every tensor that is read, next to where its wire begins."""
-    read = {index for node in graph for index in node["reads"]}
+    read = {index for node in graph for index in node.reads}
     for index in sorted(read):
         node, (x, y) = graph[index], grid.corner(index)
         texts = [tensor_text(node), range_text(node)]
@@ -198,7 +196,7 @@ def _labels(grid: _Grid, graph: Sequence[Mapping[str, Any]]) -> Iterator[Label]:
             yield Label(x + BOX_WIDTH / 2 + 8, y + BOX_HEIGHT + 16, text, _about(node))
             continue
         if len(texts[0]) > TENSOR_CHARACTERS:
-            texts[0] = texts[0].replace(node["dtype"], DTYPES.get(node["dtype"], node["dtype"]))
+            texts[0] = texts[0].replace(node.dtype, DTYPES.get(node.dtype, node.dtype))
         for text, aside in zip(texts, (-6, 15), strict=True):
             if text:
                 middle = x + BOX_WIDTH + COLUMN_GAP / 2, y + BOX_HEIGHT / 2 + aside

@@ -21,7 +21,7 @@ from harness.core.strict_json import number
 from harness.core.text import plural
 from harness.core.time_units import duration
 from harness.operators.counters import percent
-from harness.runs.entries import PreviousEntry
+from harness.runs.entries import InputEntry, PreviousEntry, Provenance
 from harness.runs.facts import bound_share, disagreement_text, engines_text, place, value_text, whole_text
 
 REPORTS = "harness.report"
@@ -154,27 +154,30 @@ def _single(value: float | str) -> str:
     return str(np.float32(number(value)))
 
 
-def inputs(model_input: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+def inputs(entry: InputEntry) -> list[tuple[Any, ...]]:
     """Return (index, name, unit, lowest, highest) of the inputs of the network; missing values are None.
 
     Adjacent inputs with the same values are one row, whose index is "first to last": an image has many pixels.
     """
-    texts = (model_input.get(key, []) for key in ("names", "units"))
-    bounds = ([str(np.float32(bound)) for bound in model_input.get(key, [])] for key in ("box_low", "box_high"))
-    found: list[tuple[Any, ...]] = []
+    bounds = ([str(np.float32(bound)) for bound in box] for box in (entry.box_low, entry.box_high))
+    rows: list[tuple[Any, ...]] = []
     first = 0
-    for row, alike in itertools.groupby(zip_longest(*texts, *bounds)):
+    for row, alike in itertools.groupby(zip_longest(entry.names, entry.units, *bounds)):
         last = first + len(list(alike)) - 1
-        found.append((str(first) if first == last else f"{first} to {last}", *row))
+        rows.append((str(first) if first == last else f"{first} to {last}", *row))
         first = last + 1
-    return found
+    return rows
 
 
-def origin_checks(run: Mapping[str, Any]) -> list[Check]:
+def origin_checks(run: Provenance) -> list[Check]:
     """Return the commands that repeat the run and check its files; the later ones need the run's folder."""
-    files = sha256sum(("model.onnx", run["model"].get("sha256")), ("stimuli.npy", run["stimuli"].get("sha256")))
+    hashes = [
+        (name, getattr(part, "sha256", None))
+        for name, part in (("model.onnx", run.model), ("stimuli.npy", run.stimuli))
+    ]
+    files = sha256sum(*hashes)
     return [
-        Check("Repeat the run.", shlex.join(run["command"])),
+        Check("Repeat the run.", shlex.join(run.command)),
         *([Check("The model and the vectors are those of this report.", files)] if files else []),
         Check("The files of the run's folder are unchanged.", f"{python(CHECK_FILES)} | sha256sum --check --quiet"),
     ]

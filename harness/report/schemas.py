@@ -9,8 +9,6 @@ from harness.core.document import Document, json_schema
 from harness.core.installation import ROOT
 from harness.model.analysis.document import AnalysisDocument
 from harness.nightly.record import NightDocument
-from harness.runs.cases.entries import CaseDocument
-from harness.runs.decision.entries import BoundsDocument, DecisionDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
 
 FOLDER = ROOT / "docs" / "schemas"
@@ -19,9 +17,6 @@ DOCUMENTS: dict[str, type[Document]] = {
     "measurement": MeasurementDocument,
     "proof": ProofDocument,
     "night": NightDocument,
-    "decision": DecisionDocument,
-    "decision_by_bounds": BoundsDocument,
-    "case": CaseDocument,
     "bundle": Manifest,
     "analysis": AnalysisDocument,
     **{name: registry.document(name) for name in registry.DOCUMENTS},

@@ -15,8 +15,9 @@ from harness.core.document import Content
 from harness.core.outcome import Outcome
 from harness.core.table import Table
 from harness.core.text import plural, shortened
+from harness.plan.conformance import ConformanceEntry
 from harness.report.proof_section import Group, effort, parts, unseparated
-from harness.runs.entries import ConformanceEntry, DifferenceEntry, FailingEntry, LayerEntry, RunDocument, StreamEntry
+from harness.runs.entries import DifferenceEntry, FailingEntry, LayerEntry, RunDocument, StreamEntry
 from harness.runs.facts import (
     acceptance,
     bounded_texts,

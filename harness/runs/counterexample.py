@@ -25,6 +25,7 @@ from harness.execution.program import Deployed
 from harness.model.network import Network
 from harness.plan import claims
 from harness.plan.plan import Plan
+from harness.runs.entries import FailingEntry, InputValueEntry
 from harness.runs.folder import ChunkRecord
 from harness.runs.job import Job
 
@@ -132,29 +133,30 @@ class _Board:
         return [(expected[layer], actual) for layer, actual in found.items()]
 
 
-def save(failing: Counterexample, job: Job) -> dict[str, Any]:
+def save(failing: Counterexample, job: Job) -> FailingEntry:
     """Write the vector to the run folder if it fails again; return its entry in the run's document."""
     replay = ""
     if failing.again:
         dumps.write(job.folder.path / FILE, failing.vector)
         replay = replay_line(job)
-    return dataclasses.asdict(failing.first) | {
-        **case(job.network, failing.layer, failing.found_at, failing.vector),
-        "file": FILE if replay else None,
-        "replay": replay,
-        "note": failing.note,
-    }
+    return FailingEntry(
+        **dataclasses.asdict(failing.first)
+        | case(job.network, failing.layer, failing.found_at, failing.vector)
+        | {"file": FILE if replay else None, "replay": replay, "note": failing.note}
+    )
 
 
 def case(network: Network, layer: int, found_at: int, vector: Array) -> dict[str, Any]:
-    """Return a failing vector, (1, K), as JSON types: layer, origin, inputs that are not 0."""
+    """Return the entries of a failing vector, (1, K): layer, origin, inputs that are not 0."""
     names = network.normalisation.names if network.normalisation else ()
     numbers = network.numbers(vector)[0]
     return {
         "layer": network.layers[layer].name,
         "vector": found_at,
         "inputs": [
-            {"index": index, "name": names[index] if names else _place(network, index), "value": float(numbers[index])}
+            InputValueEntry(
+                index=index, name=names[index] if names else _place(network, index), value=float(numbers[index])
+            )
             for index in np.flatnonzero(numbers).tolist()
         ],
         "of_inputs": len(numbers),

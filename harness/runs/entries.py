@@ -10,13 +10,15 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from harness.analysis.compare import Bounded, Comparison, Difference
 from harness.analysis.proof_document import ProofDocument
 from harness.boards.identity import BoardIdentity
 from harness.build.bundle import PROGRAM, BuildInputs
 from harness.core.document import BELIEVED, CheckedBy, Document, Entries, Number
 from harness.operators.counters import Met
-from harness.plan.conformance.waiting import Waiting
-from harness.plan.items.equivalence import Equivalence
+from harness.plan.conformance.document import ConformanceEntry
+from harness.plan.plan_check import AssessmentEntry
+from harness.runs.measurement.devices import DeviceTime
 
 SCHEMA = 2  # of run.json
 
@@ -204,35 +206,6 @@ class MemoryEntry(Entries):
     acetone: int | None
 
 
-class NetEntry(Entries):
-    """The size of the plan's Petri net; `markings` is None if they were not counted."""
-
-    places: int
-    transitions: int
-    syncs: int
-    tokens: int
-    markings: int | None
-
-
-class PlanCheckEntry(Entries):
-    """A check of the items' descriptions."""
-
-    name: str
-    statement: str
-    counterexamples: Sequence[str]
-
-
-class AssessmentEntry(Entries):
-    """Analysis of the plan before it runs; see `harness.plan.plan_check`."""
-
-    net: NetEntry
-    checks: Sequence[PlanCheckEntry]
-    equivalence: Equivalence
-    schedule: Sequence[str]
-    sound: bool
-    wall_s: Annotated[Number, Believed]
-
-
 class BundleEntry(Entries):
     """The bundle; see `harness.build.bundle.Bundle`."""
 
@@ -354,15 +327,6 @@ class DifferenceEntry(Entries):
     part: str = ""
 
 
-class ComparisonEntry(Entries):
-    """Comparison of activations with the reference; `own` are the differences that the layer itself causes."""
-
-    compared: int
-    differing: int
-    first: DifferenceEntry | None
-    own: int
-
-
 class WholeOutputEntry(Entries):
     """An output of the network by ONNX Runtime with the whole model; see `harness.reference.WholeOutput`."""
 
@@ -372,13 +336,6 @@ class WholeOutputEntry(Entries):
     compared: int
     bound: float
     ratio: float
-
-
-class BoundedEntry(Entries):
-    """The distance of a bounded layer from the specification; see `harness.analysis.local.Bounded`."""
-
-    ratio: Activation
-    unequal: int
 
 
 class OutputDifferenceEntry(Entries):
@@ -415,28 +372,7 @@ class LayerEntry(Entries):
     kept: bool = True
     reference_ratio: float | None = None
     whole_ratio: float | None = None
-    bounded: BoundedEntry | None = None
-
-
-class ConditionEntry(Entries):
-    """Executions that were traced under one condition; `violations` is a count."""
-
-    name: str
-    executions: int
-    violations: int
-
-
-class ConformanceEntry(Entries):
-    """Result of the traces; see `harness.plan.conformance.document`."""
-
-    executions: int
-    events: int
-    vectors: int | None = None  # in each execution; an earlier version did not record it
-    conforms: bool
-    conditions: Sequence[ConditionEntry] = ()
-    violations: Sequence[str] = ()
-    waiting: Sequence[Waiting] = ()
-    picture: Mapping[str, Any] | None = None
+    bounded: Bounded | None = None
 
 
 class EffectEntry(Entries):
@@ -469,7 +405,7 @@ class HypothesisEntry(Entries):
     explained: int
     of: int
     contradicted: int
-    example: DifferenceEntry | None
+    example: Difference | None
 
 
 class DiagnosisEntry(Entries):
@@ -523,7 +459,7 @@ class Results(Entries):
     coverage: Annotated[Mapping[str, str | Met], OfVerdict] = Field(default_factory=dict)
     whole_network: Annotated[Sequence[WholeOutputEntry], OfVerdict] = ()
     network_outputs: Annotated[Sequence[OutputDifferenceEntry], OfVerdict] = ()
-    deployed: Annotated[ComparisonEntry | None, OfVerdict] = None
+    deployed: Annotated[Comparison | None, OfVerdict] = None
     proof: Annotated[ProofDocument | None, CheckedBy("proof")] = None
     conformance: Annotated[ConformanceEntry | None, OfVerdict] = None
     verdict: Annotated[str, OfVerdict]
@@ -580,12 +516,12 @@ class MeasuredEntry(Entries):
     not_met_because: Annotated[str, OfMeasured]
 
 
-class OutputsEntry(ComparisonEntry):
+class OutputsEntry(Entries):
     """Correctness of the outputs; `sha256` are their hashes, each with the number of segments that had it."""
 
     compared: Annotated[int, OfOutputs]
     differing: Annotated[int, OfOutputs]
-    first: Annotated[DifferenceEntry | None, OfOutputs]
+    first: Annotated[Difference | None, OfOutputs]
     own: Annotated[int, OfOutputs]
     sha256: Annotated[Mapping[str, int], OfOutputs] = Field(default_factory=dict)
 
@@ -708,18 +644,6 @@ class PartEntry(Entries):
     most: int = OMITTED
 
 
-class DeviceEntry(Entries):
-    """Time of an operation on an item's device; see `harness.runs.measurement.devices.DeviceTime`."""
-
-    item: str
-    kind: str
-    name: str
-    executions: int
-    average_ns: int
-    least_ns: int
-    greatest_ns: int
-
-
 class ReadingsEntry(Entries):
     """The file of all readings."""
 
@@ -800,7 +724,7 @@ class MeasurementDocument(Provenance):
     state: Annotated[StateEntry, Believed]
     load: Annotated[LoadEntry, Believed]
     parts: Annotated[Sequence[PartEntry], CheckedBy("numbers")]
-    devices: Annotated[Sequence[DeviceEntry], Believed]
+    devices: Annotated[Sequence[DeviceTime], Believed]
     readings: Annotated[ReadingsEntry, CheckedBy("numbers")]
     against: Annotated[AgainstEntry | None, CheckedBy("against")] = None
     verdict: Annotated[str, OfVerdict]

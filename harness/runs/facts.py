@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.analysis.compare import Difference
 from harness.boards.identity import EMULATED, HARDWARE, VIRTUAL
 from harness.core import safe_io
 from harness.core.document import Content
@@ -262,10 +263,9 @@ def whole_text(content: Content) -> str:
     return f"{output.output} within {share}, {scope}"
 
 
-def place(content: Content) -> str:
+def place(difference: Difference | DifferenceEntry) -> str:
     """Return where a difference is, counted from 0: `vector 17, unit 3`; of a split layer also in which part of it."""
-    difference = DifferenceEntry.view(content)
-    part = f" ({difference.part})" if difference.part else ""
+    part = f" ({difference.part})" if isinstance(difference, DifferenceEntry) and difference.part else ""
     return f"vector {difference.vector:,}, unit {difference.unit:,}{part}"
 
 

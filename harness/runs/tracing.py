@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness import targets
 from harness.boards.identity import EMULATED
@@ -18,7 +17,7 @@ from harness.core.safe_io import load_array
 from harness.execution import dumps, program
 from harness.execution.program import Deployed
 from harness.plan import conformance
-from harness.plan.conformance import Condition, arrange, read
+from harness.plan.conformance import Condition, ConformanceEntry, arrange, read
 from harness.plan.plan import Plan
 from harness.runs.job import Job
 
@@ -72,8 +71,8 @@ def perturbations(plan: Plan, executions: int, seed: int) -> Iterator[Perturbati
         yield from (Perturbation(name, options, each) for name, options in delays)
 
 
-def observe(job: Job, deployed: Deployed, advance: Advance) -> dict[str, Any]:
-    """Return the result of one trace for every perturbation, see `harness.plan.conformance.document`.
+def observe(job: Job, deployed: Deployed, advance: Advance) -> ConformanceEntry:
+    """Return the result of one trace for every perturbation.
 
     The traces stay in the run folder.  `advance` gets the number of executions of each.  BoardError if the program
     fails, or a trace is invalid.
@@ -111,7 +110,7 @@ def vectors_of(job: Job) -> int:
     return min(block, SIMULATED_VECTORS, max(SIMULATED_OPERATIONS // max(job.network.operations, 1), 1))
 
 
-def kept(plan: Plan, folder: Path, executions: int, seed: int) -> dict[str, Any]:
+def kept(plan: Plan, folder: Path, executions: int, seed: int) -> ConformanceEntry:
     """Return the result of `observe` from the files that it left in `folder`.
 
     BoardError if a trace is invalid, OSError and ValueError if a file cannot be read.

@@ -17,7 +17,7 @@ from harness.operators.base import Layer
 from harness.report.html import layer_facts, times_note
 from harness.report.measurements import page as measured
 from harness.report.network import LayerFacts, range_text
-from harness.runs.document import graph_document
+from harness.runs.description import graph
 from harness.runs.entries import LayerEntry, MeasurementDocument, RunDocument
 from harness.runs.facts import bound_share, gather, place, value_text
 from harness.runs.measurement import facts as measurement_facts
@@ -187,7 +187,7 @@ def of_tensors(network: Network) -> dict[str, TensorFacts]:
         tensor.name: TensorFacts(
             " x ".join(("vectors", *map(str, tensor.shape))) + f" {tensor.dtype}", range_text(node)
         )
-        for tensor, node in zip(tensors, graph_document(network), strict=True)
+        for tensor, node in zip(tensors, graph(network), strict=True)
     }
 
 

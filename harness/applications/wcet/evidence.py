@@ -43,14 +43,15 @@ from harness.plan.plan import Plan
 from harness.runs.verification import bundle
 from harness.runs.verification.claims import Claim, ContradictionError, Progress, UncheckedError, claim, listed
 from harness.runs.verification.folder import RUN, Evidence
-from harness.runs.verification.folders import Kind, findings
+from harness.runs.verification.folders import PageKind, findings
 from harness.runs.verification.verify import Wanted, description
 from harness.targets.base import COMPILED
 
 
-class BoundsEvidence(Kind):
+class BoundsEvidence(PageKind):
     """The folder of `harness wcet`."""
 
+    document = DOCUMENT
     predicate = (
         "urn:harness:bounds:v1",
         ("board", "model", "model_sha256", "bundle", "program_sha256", "instructions", "harness"),
@@ -175,7 +176,7 @@ def _program(evidence: Evidence, wanted: Wanted) -> str:
             raise UncheckedError("--no-rebuild")  # noqa: TRY301 - runs of the bundle are compared
         with tempfile.TemporaryDirectory() as scratch:
             of_program = replace(evidence, run=run | {"board": {"name": document["board"]}})
-            return bundle.reproduced(of_program, wanted.boards, Path(scratch))
+            return bundle.reproduced(of_program, wanted.workspace.boards, Path(scratch))
     except UncheckedError:
         if others := _runs_of_other_programs(evidence.path.absolute().parent, document):
             raise ContradictionError(f"{listed(others)} ran another program of bundle {document['bundle']}") from None

@@ -3,7 +3,7 @@
 `check` decides about the plan before a run; `replay` decides about traces.  `document` is their part of `run.json`.
 """
 
-from harness.plan.conformance.document import Condition, document
+from harness.plan.conformance.document import Condition, ConformanceEntry, document
 from harness.plan.conformance.interleavings import check, work_together
 from harness.plan.conformance.replay import Conformance, Violation, replay
 from harness.plan.conformance.structure import PlanDefect
@@ -13,6 +13,7 @@ from harness.plan.conformance.waiting import Waiting, waiting
 __all__ = [
     "Condition",
     "Conformance",
+    "ConformanceEntry",
     "Event",
     "PlanDefect",
     "Trace",

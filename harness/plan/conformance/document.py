@@ -1,22 +1,22 @@
 """The conformance section of a run document: the conditions of the traces, violations of the net, waiting times.
 
-All of it is plain JSON.  Waiting times and the picture are those of the first condition, which should be the one in
+Waiting times and the picture are those of the first condition, which should be the one in
 which nothing was disturbed: delays are there to find orders, and say nothing about times.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from harness.core.document import Entries
 from harness.plan.conformance.replay import Conformance, replay
 from harness.plan.conformance.structure import step_name
 from harness.plan.conformance.trace import Trace
-from harness.plan.conformance.waiting import durations_ns, waiting
+from harness.plan.conformance.waiting import Waiting, durations_ns, waiting
 from harness.plan.plan import Compute, Plan, Step
 
 SHOWN_VIOLATIONS = 20
@@ -31,29 +31,45 @@ class Condition:
     trace: Trace
 
 
-def document(plan: Plan, conditions: Sequence[Condition], vectors: int) -> dict[str, Any]:
-    """Return the entry `conformance` of a run document, of one condition or more.
+class ConditionEntry(Entries):
+    """Executions that were traced under one condition; `violations` is a count."""
 
-    executions, events   counts over all conditions
-    vectors              in each execution
-    conforms             whether every observed execution is a path of the net
-    conditions           [{name, executions, violations (a count)}]
-    violations           the first of them as sentences, each after its condition's name
-    waiting              [{item, hand_over (None: end of a tick), count, median_ns, ..., share}]; none with gaps
-    picture              see `picture`; None with gaps
+    name: str
+    executions: int
+    violations: int
+
+
+class ConformanceEntry(Entries):
+    """Result of the traces; counts are over all conditions.
+
+    `violations` are the first of them as sentences, each after its condition's name.  `waiting` is empty, and `picture`
+    (see the function) None, for traces with gaps.
     """
+
+    executions: int
+    events: int
+    vectors: int | None = None  # in each execution; an earlier version did not record it
+    conforms: bool
+    conditions: Sequence[ConditionEntry] = ()
+    violations: Sequence[str] = ()
+    waiting: Sequence[Waiting] = ()
+    picture: Mapping[str, Any] | None = None
+
+
+def document(plan: Plan, conditions: Sequence[Condition], vectors: int) -> ConformanceEntry:
+    """Return the entry `conformance` of a run document, of one condition or more, with `vectors` in each execution."""
     results = [replay(plan, condition.trace) for condition in conditions]
     first = conditions[0].trace
-    return {
-        "executions": sum(result.executions for result in results),
-        "events": sum(result.events for result in results),
-        "vectors": vectors,
-        "conforms": all(result.conforms for result in results),
-        "conditions": [_condition(c.name, result) for c, result in zip(conditions, results, strict=True)],
-        "violations": _sentences(conditions, results),
-        "waiting": [] if first.gaps else [dataclasses.asdict(row) for row in waiting(plan, first)],
-        "picture": None if first.gaps else picture(plan, first),
-    }
+    return ConformanceEntry(
+        executions=sum(result.executions for result in results),
+        events=sum(result.events for result in results),
+        vectors=vectors,
+        conforms=all(result.conforms for result in results),
+        conditions=[_condition(c.name, result) for c, result in zip(conditions, results, strict=True)],
+        violations=_sentences(conditions, results),
+        waiting=[] if first.gaps else list(waiting(plan, first)),
+        picture=None if first.gaps else picture(plan, first),
+    )
 
 
 def picture(plan: Plan, trace: Trace) -> dict[str, Any]:
@@ -88,8 +104,8 @@ def picture(plan: Plan, trace: Trace) -> dict[str, Any]:
     }
 
 
-def _condition(name: str, result: Conformance) -> dict[str, Any]:
-    return {"name": name, "executions": result.executions, "violations": len(result.violations)}
+def _condition(name: str, result: Conformance) -> ConditionEntry:
+    return ConditionEntry(name=name, executions=result.executions, violations=len(result.violations))
 
 
 def _sentences(conditions: Sequence[Condition], results: Sequence[Conformance]) -> list[str]:

@@ -81,7 +81,7 @@ def html(document: Mapping[str, Any], facts: Facts) -> str:
         clock=labels.clock_text(document),
         quieter_base=labels.QUIETER_BASE,
         states=time_series.states(document),
-        inputs=inputs(document["model"].get("input", {})),
+        inputs=inputs(MeasurementDocument.view(document).model.input),
         checks=_checks(document),
         networks=_networks(document),
         network_note=f"the boxes show {'the least ' + document['measured']['unit'] if facts.counted else 'the median'}",
@@ -123,7 +123,7 @@ def layer_facts(document: MeasurementDocument) -> dict[str, LayerFacts]:
 def _networks(document: Mapping[str, Any]) -> tuple[NetworkPicture, ...]:
     """Return the pictures of the network if its layers were measured; none if the document has no graph."""
     facts = layer_facts(MeasurementDocument.view(document))
-    return draw_both(document.get("graph", ()), facts) if facts else ()
+    return draw_both(MeasurementDocument.view(document).graph, facts) if facts else ()
 
 
 def _timed(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,6 +173,6 @@ def _charts(part: Mapping[str, Any], document: Mapping[str, Any], compared: Mapp
 
 def _checks(document: Mapping[str, Any]) -> list[Check]:
     return [
-        *origin_checks(document),
+        *origin_checks(MeasurementDocument.view(document)),
         Check("Recount every part: executions, minimum, median, maximum of the readings.", python(_RECOUNT)),
     ]

@@ -82,7 +82,7 @@ def conclude(
         state=_state(measured, job.profile.timing.frequency_khz),
         load=entries.LoadEntry(**statistics.plain(measured.load)),
         parts=[PartEntry(**statistics.plain(part)) for part in parts],
-        devices=[entries.DeviceEntry(**dataclasses.asdict(time)) for time in _device_times(measured)],
+        devices=_device_times(measured),
         readings=entries.ReadingsEntry(file=READINGS_FILE, sha256=file_sha256(job.folder.path / READINGS_FILE)),
         against=None,
         verdict="",

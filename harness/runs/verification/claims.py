@@ -17,6 +17,7 @@ from jinja2 import TemplateError
 
 from harness.core.arrays import Array
 from harness.core.console import ProgressBar
+from harness.core.document import Entries
 from harness.core.errors import BoardError, HarnessError, RequestError
 from harness.core.safe_io import load_array
 from harness.core.strict_json import spelled
@@ -114,9 +115,20 @@ def require_equal(what: str, recorded: Any, found: Any, *, close: float = 0.0) -
 
     Fractions may differ by this relative amount, because processors round logarithms differently.
     """
-    different = first_difference(*(json.loads(json.dumps(spelled(value))) for value in (recorded, found)), close=close)
+    different = first_difference(_as_json(recorded), _as_json(found), close=close)
     if different:
         raise ContradictionError(f"{what} says {different}")
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value as JSON gives it back."""
+    if isinstance(value, Entries):
+        value = value.to_json()
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(entry) for entry in value]
+    return json.loads(json.dumps(spelled(value)))
 
 
 def first_difference(recorded: Any, found: Any, at: str = "", *, close: float = 0.0) -> str:

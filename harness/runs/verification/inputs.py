@@ -23,16 +23,9 @@ from harness.reference import engines
 from harness.reference.coverage_search import Search
 from harness.reference.stimuli import Stimuli, stimuli
 from harness.reference.vector_files import from_file
+from harness.runs import description as descriptions
 from harness.runs.chunks import cut
-from harness.runs.document import (
-    accepted,
-    graph_document,
-    launches_document,
-    memory_document,
-    model_document,
-    plan_document,
-    where,
-)
+from harness.runs.document import accepted, where
 from harness.runs.folder import RunFolder
 from harness.runs.job import Request
 from harness.runs.verification.board import profile_of
@@ -61,9 +54,9 @@ def model(evidence: Evidence, network: Network) -> str:
     sha256 = file_sha256(RunFolder(evidence.path).model)
     if sha256 != network.sha256:
         raise ContradictionError(f"model.onnx is {sha256}, the plan's is {network.sha256}")
-    require_equal(f"{RUN}, model,", evidence.run["model"], model_document(network))
+    require_equal(f"{RUN}, model,", evidence.run["model"], descriptions.model_entry(network))
     if "graph" in evidence.run:  # earlier versions did not write it
-        require_equal(f"{RUN}, graph,", evidence.run["graph"], graph_document(network))
+        require_equal(f"{RUN}, graph,", evidence.run["graph"], descriptions.graph(network))
     _require_asked(evidence, network)
     return f"{network.name}, {sha256}"
 
@@ -123,12 +116,12 @@ def _require_possible_times(run: Mapping[str, Any]) -> None:
 def plan(evidence: Evidence, made: Plan) -> str:
     """Check that the plan is sound and that of run.json, and where each item ran."""
     ran_on = where(made, profile_of(evidence), evidence.run["board"]["kind"])
-    require_equal(f"{RUN}, plan,", evidence.run["plan"], plan_document(made, ran_on))
+    require_equal(f"{RUN}, plan,", evidence.run["plan"], descriptions.plan_entry(made, ran_on))
     if "launches" in evidence.run:  # earlier versions did not write it
-        require_equal(f"{RUN}, launches,", evidence.run["launches"], launches_document(made))
+        require_equal(f"{RUN}, launches,", evidence.run["launches"], descriptions.launches(made))
     if "memory" in evidence.run:
-        require_equal(f"{RUN}, memory,", evidence.run["memory"], memory_document(codegen.generate(made)))
-    found = plan_check.document(plan_check.assess(made))
+        require_equal(f"{RUN}, memory,", evidence.run["memory"], descriptions.memory_entry(codegen.generate(made)))
+    found = plan_check.document(plan_check.assess(made)).to_json()
     require_equal(f"{RUN}, assessment,", _timeless(evidence.run["assessment"]), _timeless(found))
     return f"{len(made.items)} items, {len(made.tasks)} tasks: text, net and {RUN} agree, and it is sound"
 

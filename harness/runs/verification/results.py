@@ -13,6 +13,7 @@ import numpy as np
 from harness.analysis import local
 from harness.analysis.compare import compare
 from harness.analysis.local import LocalResult
+from harness.analysis.proof_document import ProofDocument
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.core.text import plural
@@ -20,6 +21,7 @@ from harness.execution import dumps
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.counters import LayerCoverage, Met, Quantity
+from harness.plan.conformance import ConformanceEntry
 from harness.plan.plan import Plan
 from harness.reference import Reference, SpecificationReference, engines, stream
 from harness.reference.coverage import Coverage
@@ -27,8 +29,9 @@ from harness.reference.stimuli import Stimuli
 from harness.runs import chunks, tracing
 from harness.runs.chunks import Chunk
 from harness.runs.counterexample import FILE, case, first_difference, has_none
-from harness.runs.document import Shown, changed_vectors, results
 from harness.runs.folder import ChunkRecord, RunFolder
+from harness.runs.verdict import Observations, changed_vectors
+from harness.runs.verdict import results as results_of
 from harness.runs.verification.claims import (
     ContradictionError,
     Progress,
@@ -236,8 +239,12 @@ def verdict(outputs: Outputs, covered: tuple[LayerCoverage, ...] | None) -> str:
     believed = covered or tuple(map(_covered, run["layers"]))
     records, path = outputs.evidence.records, outputs.evidence.path
     changed = changed_vectors(path, plan.network, records)
-    shown = Shown(records, believed, RunFolder(path).read_proof(), _observed(outputs), changed)
-    found = results(plan, ran_on, outputs.vectors.count, shown)
+    proof, traces = RunFolder(path).read_proof(), _traces(outputs)
+    observations = Observations(records, believed, ProofDocument.view(proof), traces, changed)
+    found = results_of(plan, ran_on, outputs.vectors.count, observations).to_json()
+    found["proof"] = proof  # also its entries that this version does not know
+    if traces and "vectors" not in run["conformance"]:  # checked by `_traces`
+        del found["conformance"]["vectors"]
     if "effect" not in run:  # earlier versions did not write it
         found.pop("effect")
     coverage = run["coverage"] | {"text": reworded(run["coverage"]["text"])}
@@ -249,7 +256,7 @@ def _covered(layer: Mapping[str, Any]) -> LayerCoverage:
     return {Quantity(name): Met(**met) for name, met in layer["coverage"].items()}
 
 
-def _observed(outputs: Outputs) -> dict[str, Any] | None:
+def _traces(outputs: Outputs) -> ConformanceEntry | None:
     """Return the result of the kept traces; None if no trace was requested, or the program was known to be wrong."""
     asked, run = outputs.evidence.request, outputs.evidence.run
     traces = outputs.evidence.path / "traces"
@@ -266,8 +273,8 @@ def _observed(outputs: Outputs) -> dict[str, Any] | None:
         raise ContradictionError(f"request.json asks for {asked['trace']:,} executions, more than the traces can have")
     _require_first_vectors(outputs, array_of(traces / tracing.VECTORS_FILE))
     found = tracing.kept(outputs.plan, traces, asked["trace"], asked["seed"])
-    if "vectors" not in (run["conformance"] or found):  # an earlier version traced blocks
-        require_equal("traces, vectors", found.pop("vectors"), min(outputs.plan.block, outputs.vectors.count))
+    if run["conformance"] and "vectors" not in run["conformance"]:  # an earlier version traced blocks
+        require_equal("traces, vectors", found.vectors, min(outputs.plan.block, outputs.vectors.count))
     return found
 
 

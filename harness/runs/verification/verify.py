@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from harness.boards.workspace import Workspace
 from harness.core import registry
 from harness.core.errors import HarnessError
 from harness.operators.counters import LayerCoverage
@@ -41,13 +42,13 @@ AFTERWARDS = ("content_sha256", "files")  # of run.json: what the reports were m
 
 @dataclass(frozen=True)
 class Wanted:
-    """Scope of a verification: key of the signature, share of the reference, bundle, profiles.
+    """Scope of a verification: workspace, key of the signature, share of the reference, bundle.
 
     `render` writes the reports of a run's document by their names, as `harness.report.reports` does.
     `emulator_key` is the fingerprint of the host key of the emulated boards of this machine, if it has any.
     """
 
-    boards: Path
+    workspace: Workspace
     render: Render
     key: Ed25519PublicKey | None = None
     reference: Literal["all", "chunk", "none"] = "all"
@@ -217,7 +218,7 @@ def _sources(evidence: Evidence) -> str:
 def _bundle(evidence: Evidence, wanted: Wanted, scratch: Path) -> str:
     if not wanted.rebuild:
         raise UncheckedError("--no-rebuild")
-    return bundle.reproduced(evidence, wanted.boards, scratch)
+    return bundle.reproduced(evidence, wanted.workspace.boards, scratch)
 
 
 def _is_rebuilt(evidence: Evidence, scratch: Path) -> bool:

@@ -15,7 +15,7 @@
  * ends.  It is all that is read of the source, once for each band but for the rows that two bands have in common, and its
  * size is known to the host, which chooses `band` so that it stays below TILE_BYTES (harness/targets/tiovx/windows.py).
  * It is therefore what a DMA engine moves into L2 in the place of copy_tile: rows of `width` bytes, `height` of them a
- * channel, two transfers in flight.  docs/boards/tda4vm.md has the sizes for the largest layers.
+ * channel, two transfers in flight.  docs/reference/dsp.md has the sizes for the largest layers.
  */
 #ifndef WINDOWS_H
 #define WINDOWS_H

@@ -12,14 +12,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from harness import report
+from harness.analysis.proof_document import ProofDocument
+from harness.applications.case import build
+from harness.applications.case import page as case_pages
+from harness.applications.case.entries import CaseDocument
+from harness.applications.case.entries import content_sha256 as content_of_case
 from harness.core.file_digest import file_sha256
 from harness.execution import dumps
 from harness.operators.counters import Met, Quantity
-from harness.report import case as case_pages
-from harness.runs import document
-from harness.runs.cases import build
-from harness.runs.cases.entries import CaseDocument
-from harness.runs.cases.entries import content_sha256 as content_of_case
+from harness.plan.conformance import ConformanceEntry
+from harness.runs import verdict
 from harness.runs.folder import RunFolder, content_sha256, envelope_of, write_json
 from harness.runs.verification import inputs
 from harness.runs.verification.folder import RUN, read
@@ -193,10 +195,11 @@ def conclude(folder: Path) -> None:
     ]
     kept = RunFolder(folder)
     records = tuple(kept.chunks())
-    changed = document.changed_vectors(folder, plan.network, records)
-    shown = document.Shown(records, covered, kept.read_proof(), evidence.run["conformance"], changed)
-    found = document.results(plan, ran_on, vectors.count, shown)
-    edit(folder / RUN, lambda run: run.update(found))
+    changed = verdict.changed_vectors(folder, plan.network, records)
+    proof, traces = ProofDocument.view(kept.read_proof()), ConformanceEntry.view(evidence.run["conformance"])
+    observations = verdict.Observations(records, covered, proof, traces, changed)
+    results = verdict.results(plan, ran_on, vectors.count, observations)
+    edit(folder / RUN, lambda run: run.update(results.to_json()))
 
 
 def hide_difference(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 from harness.core.file_digest import file_sha256
 from harness.execution import dumps
 from harness.model import load
-from harness.runs.document import model_document
+from harness.runs.description import model_entry
 from tests.campaigns.forgeries.bases import Bases
 from tests.campaigns.forgeries.forger import Change, all_of, change_vector, in_request, in_run, in_text
 from tests.campaigns.forgeries.forgery import Using, forgeries
@@ -19,7 +18,7 @@ from tests.campaigns.forgeries.forgery import Using, forgeries
 
 def other_model(bases: Bases) -> Change:
     """Return a change that puts another model in place, and what run.json says of it."""
-    said = json.loads(json.dumps(model_document(load(bases.other_model)))) | {"name": "small"}
+    said = model_entry(load(bases.other_model)).to_json() | {"name": "small"}
     put = in_run(lambda run: run.update(model=said))
     return all_of(lambda folder: shutil.copy(bases.other_model, folder / "model.onnx"), put)
 

@@ -220,7 +220,6 @@ def run_document(board: str, model: str, *, kind: str = "hardware", ran_on: str 
             "tasks": [_task(name, width) for name, width in WIDTHS.items()],
             "hand_overs": [{"name": "dense_9", "items": ["prepost", "network"]}],
         },
-        "assessment": None,
         "bundle": {
             "sha256": hash_of(f"bundle {model}"), "compiler": "aarch64-linux-gnu-gcc (Debian 12.2.0-14) 12.2.0",
             "flags": ["-O3", "-mcpu=carmel", "-ffp-contract=off"], "reused": True,

@@ -62,8 +62,8 @@ def test_an_error_names_file_entry_and_reason(tmp_path: Path, changes: dict[str,
 
 
 def test_a_view_has_what_the_document_has() -> None:
-    found = Car.view({"schema": 2, "wheels": [{"size": "damaged"}, 7], "doors": {"left": {"size": 3}}, "colour": "red"})
-    assert (found.wheels[0].size, found.wheels[1], found.doors["left"].note) == ("damaged", 7, "")
+    found = Car.view({"schema": 2, "wheels": [{"size": 1}], "doors": {"left": {"size": 3}}, "colour": "red"})
+    assert (found.wheels[0].size, found.doors["left"].note) == (1, "")
     with pytest.raises(AttributeError, match="name"):
         _ = found.name
     assert Car.view(found) is found

@@ -11,12 +11,18 @@ import pytest
 from harness.report import html
 from harness.report.chart import Chart
 from harness.report.differences import MAP_WIDTH, draw
+from harness.runs.entries import PictureEntry
 
 
 def picture(cells: list[list[int]], vectors: int, units: int, **changes: Any) -> dict[str, Any]:
     numbers = {"steps": [0, 0, 0, 1, 0, 8, 0, 0, 0], "tie_distances": [8, 0, 0, 0, 0, 0, 1, 0]}
     lines = [" ".join(map(str, line)) for line in cells]
     return {"layer": "dense_1", "vectors": vectors, "units": units, "map": lines} | numbers | changes
+
+
+def charts(entry: dict[str, Any]) -> tuple[Chart, ...]:
+    """Return the charts of an entry of a document."""
+    return draw(PictureEntry.from_json(entry))
 
 
 def rectangles(path: str) -> list[tuple[float, ...]]:
@@ -45,7 +51,7 @@ def bars(chart: Chart) -> list[tuple[str, str, float]]:
 
 def test_shares_of_a_cell_have_shades_and_neighbours_are_joined() -> None:
     """Cells of 1,000 vectors: none, 1, 10, 100, 101, 1,000 and 1 differ."""
-    drawn = draw(picture([[0, 1, 10, 100, 101, 1000, 1]], 7000, 1))
+    drawn = charts(picture([[0, 1, 10, 100, 101, 1000, 1]], 7000, 1))
     step = MAP_WIDTH / 7
     columns = [[(x / step, width / step) for x, _, width, _ in shade] for shade in shades(drawn)]
     rounded = [[(round(x, 3), round(width, 3)) for x, width in shade] for shade in columns]
@@ -54,7 +60,7 @@ def test_shares_of_a_cell_have_shades_and_neighbours_are_joined() -> None:
 
 def test_cells_of_uneven_size_are_measured_by_what_is_in_them() -> None:
     """Seven vectors in three columns: three, two and two; three units in two rows: two and one."""
-    drawn = draw(picture([[6, 0, 4], [0, 2, 0]], 7, 3))
+    drawn = charts(picture([[6, 0, 4], [0, 2, 0]], 7, 3))
     step, height = MAP_WIDTH / 3, drawn[0].plot_height / 2
     assert shades(drawn) == [
         [],
@@ -63,19 +69,19 @@ def test_cells_of_uneven_size_are_measured_by_what_is_in_them() -> None:
         [(0, 0, step, height), (2 * step, 0, step, height), (step, height, step, height)],
     ]
     with pytest.raises(ValueError, match="7 of 6 activations"):
-        draw(picture([[7, 0, 0], [0, 0, 0]], 7, 3))
+        charts(picture([[7, 0, 0], [0, 0, 0]], 7, 3))
     with pytest.raises(ValueError, match="5 of 4 activations"):
-        draw(picture([[0, 0, 5], [0, 0, 0]], 7, 3))
+        charts(picture([[0, 0, 5], [0, 0, 0]], 7, 3))
 
 
 def test_many_units_keep_the_map_small() -> None:
-    tall, flat = draw(picture([[1]] * 64, 1, 64))[0], draw(picture([[1]], 1, 1))[0]
+    tall, flat = charts(picture([[1]] * 64, 1, 64))[0], charts(picture([[1]], 1, 1))[0]
     assert (tall.plot_height, flat.plot_height) == (240, 16)
     assert tall.height < 310
 
 
 def test_bars_have_the_counts_and_lengths_that_grow_with_them() -> None:
-    _, steps, ties = draw(picture([[9]], 100, 1))
+    _, steps, ties = charts(picture([[9]], 100, 1))
     assert [(label, count) for label, count, _ in bars(steps)] == [("-1", "1"), ("+1", "8")]
     assert [(label, count) for label, count, _ in bars(ties)] == [("a tie", "8"), ("to 1e-1", "1")]
     one, eight = (length for *_, length in bars(steps))
@@ -84,11 +90,11 @@ def test_bars_have_the_counts_and_lengths_that_grow_with_them() -> None:
 
 
 def test_charts_without_anything_to_tell_are_left_out() -> None:
-    assert len(draw(picture([[9]], 100, 1, tie_distances=[]))) == 2
-    assert len(draw(picture([[9]], 100, 1, tie_distances=[0] * 8))) == 2
-    labels = [tick.label for tick in draw(picture([[9]], 100, 1))[1].y.ticks]
+    assert len(charts(picture([[9]], 100, 1, tie_distances=[]))) == 2
+    assert len(charts(picture([[9]], 100, 1, tie_distances=[0] * 8))) == 2
+    labels = [tick.label for tick in charts(picture([[9]], 100, 1))[1].y.ticks]
     assert "other bits" not in labels
-    with_bits = draw(picture([[9]], 100, 1, steps=[0, 0, 0, 0, 9, 0, 0, 0, 0]))
+    with_bits = charts(picture([[9]], 100, 1, steps=[0, 0, 0, 0, 9, 0, 0, 0, 0]))
     assert "other bits" in [tick.label for tick in with_bits[1].y.ticks]
 
 
@@ -108,7 +114,7 @@ def test_the_page_holds_them_as_well_formed_drawings(differing: dict[str, Any]) 
 
 def test_tooltips_of_the_map_and_of_the_bars_have_the_counts() -> None:
     cells = [[row * 40 + column for column in range(24)] for row in range(20)]
-    chart, steps, _ = draw(picture(cells, 24_000, 2000))
+    chart, steps, _ = charts(picture(cells, 24_000, 2000))
     areas = [shape for shape in chart.shapes if shape.kind == "hover"]
     assert len(areas) == 12 * 12
     assert areas[0].about == "vectors 0 to 1,999, units 0 to 99: 1 of 200,000 differ"
@@ -123,9 +129,9 @@ def test_tooltips_of_the_map_and_of_the_bars_have_the_counts() -> None:
 @pytest.mark.parametrize("cells", [[[1, 2], [1]], [[1], [1, 2]]])
 def test_a_map_that_is_not_rectangular_is_refused(cells: list[list[int]]) -> None:
     with pytest.raises(ValueError, match="zip"):
-        draw(picture(cells, 6, 2))
+        charts(picture(cells, 6, 2))
 
 
 def test_a_map_with_more_differences_than_activations_is_refused() -> None:
     with pytest.raises(ValueError, match="4 of 3 activations"):
-        draw(picture([[4]], 3, 1))
+        charts(picture([[4]], 3, 1))

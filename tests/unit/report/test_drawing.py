@@ -16,11 +16,17 @@ from harness.report.drawing import (
     draw,
     name_lines,
 )
+from harness.runs.entries import LayerEntry, PlanEntry
+
+
+def drawn(plan: dict[str, Any], layers: list[dict[str, Any]]) -> Drawing:
+    """Return the picture of parts of a document."""
+    return draw(PlanEntry.view(plan), [LayerEntry.view(layer) for layer in layers])
 
 
 @pytest.fixture
 def drawing(identical: dict[str, Any]) -> Drawing:
-    return draw(identical["plan"], identical["layers"])
+    return drawn(identical["plan"], identical["layers"])
 
 
 def chain(items: str, sync: str = "barrier") -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -46,17 +52,17 @@ def chain(items: str, sync: str = "barrier") -> tuple[dict[str, Any], list[dict[
 
 
 def test_one_box_a_layer_from_left_to_right(drawing: Drawing) -> None:
-    assert [box.layer["index"] for box in drawing.boxes] == list(range(11))
+    assert [box.layer.index for box in drawing.boxes] == list(range(11))
     assert all(after.x - before.x > BOX_WIDTH for before, after in pairwise(drawing.boxes))
     assert drawing.boxes[-1].x + BOX_WIDTH < drawing.width
 
 
 def test_every_box_lies_inside_the_lane_of_its_item(drawing: Drawing) -> None:
-    lanes = {lane.item["name"]: lane.y for lane in drawing.lanes}
+    lanes = {lane.item.name: lane.y for lane in drawing.lanes}
     assert list(lanes) == ["prepost", "network"]
     for box in drawing.boxes:
-        assert lanes[box.task["item"]] < box.y
-        assert box.y + BOX_HEIGHT < lanes[box.task["item"]] + LANE_HEIGHT
+        assert lanes[box.task.item] < box.y
+        assert box.y + BOX_HEIGHT < lanes[box.task.item] + LANE_HEIGHT
     assert drawing.height == lanes["network"] + LANE_HEIGHT
 
 
@@ -77,9 +83,9 @@ def test_wires_lead_from_each_box_to_the_next(drawing: Drawing) -> None:
 
 
 def test_a_long_network_continues_on_a_second_line() -> None:
-    drawing = draw(*chain("a" * 6 + "b" * 6))
+    drawing = drawn(*chain("a" * 6 + "b" * 6))
     assert [box.x for box in drawing.boxes[6:]] == [box.x for box in drawing.boxes[:6]]
-    assert [lane.item["name"] for lane in drawing.lanes] == ["a", "b", "a", "b"]
+    assert [lane.item.name for lane in drawing.lanes] == ["a", "b", "a", "b"]
     assert [lane.y for lane in drawing.lanes] == sorted(lane.y for lane in drawing.lanes)
     assert drawing.boxes[6].y - drawing.lanes[3].y == drawing.boxes[0].y - drawing.lanes[0].y
     assert len(drawing.wires) == 10 + 2
@@ -94,7 +100,7 @@ def test_a_branch_is_led_around_the_boxes_in_between() -> None:
     plan, layers = chain("aaaaa")
     layers[2]["reads"] = ["layer_0"]
     layers[3]["reads"] = ["layer_1", "layer_2"]
-    drawing = draw(plan, layers)
+    drawing = drawn(plan, layers)
     boxes = drawing.boxes
     assert len(drawing.wires) == 5
     above, below = drawing.wires[1:3]
@@ -109,7 +115,7 @@ def test_a_branch_is_led_around_the_boxes_in_between() -> None:
 def test_a_branch_reaches_a_box_on_a_later_line() -> None:
     plan, layers = chain("a" * 14)
     layers[12]["reads"] = ["layer_3"]
-    drawing = draw(plan, layers)
+    drawing = drawn(plan, layers)
     wire = drawing.wires[12]  # the one before was led over two lines
     assert wire.startswith(f"M{drawing.boxes[3].x + BOX_WIDTH:g} {drawing.boxes[3].y + BOX_HEIGHT / 2:g}H")
     assert drawing.lanes[1].y < heights(wire)[1] < drawing.lanes[1].y + LANE_HEIGHT
@@ -122,26 +128,26 @@ def heights(wire: str) -> list[float]:
 
 
 def test_a_single_layer_has_no_wire() -> None:
-    drawing = draw(*chain("a"))
+    drawing = drawn(*chain("a"))
     assert (len(drawing.boxes), drawing.wires, drawing.bars) == (1, (), ())
 
 
 def test_a_layer_of_an_unknown_item_is_refused(identical: dict[str, Any]) -> None:
     identical["plan"]["tasks"][2]["item"] = "dsp"
     with pytest.raises(ValueError, match="not in tuple"):
-        draw(identical["plan"], identical["layers"])
+        drawn(identical["plan"], identical["layers"])
 
 
 def test_a_task_of_an_unknown_layer_is_refused(identical: dict[str, Any]) -> None:
     identical["plan"]["tasks"][2]["layer"] = "nowhere"
     with pytest.raises(ValueError, match="'nowhere' is not in list"):
-        draw(identical["plan"], identical["layers"])
+        drawn(identical["plan"], identical["layers"])
 
 
 def test_a_split_layer_has_a_box_on_the_lane_of_each_of_its_items() -> None:
-    drawing = draw(*chain("a[abc]a"))
+    drawing = drawn(*chain("a[abc]a"))
     first, *parts, last = drawing.boxes
-    assert [box.task["name"] for box in parts] == ["layer_1a", "layer_1b", "layer_1c"]
+    assert [box.task.name for box in parts] == ["layer_1a", "layer_1b", "layer_1c"]
     assert {box.x for box in parts} == {(first.x + last.x) / 2}
     assert [box.y - lane.y for box, lane in zip(parts, drawing.lanes, strict=True)] == [
         first.y - drawing.lanes[0].y
@@ -151,7 +157,7 @@ def test_a_split_layer_has_a_box_on_the_lane_of_each_of_its_items() -> None:
 
 
 def test_a_split_layer_at_the_end_of_a_line_arrives_once_on_the_next() -> None:
-    drawing = draw(*chain("aaaaa[ab]aaaaaa"))
+    drawing = drawn(*chain("aaaaa[ab]aaaaaa"))
     leaving = [wire for wire in drawing.wires if wire.endswith(f"H{drawing.width:g}")]
     arriving = [wire for wire in drawing.wires if wire.startswith(f"M{LABEL_WIDTH} ")]
     assert (len(leaving), len(arriving)) == (2, 1)
@@ -160,8 +166,8 @@ def test_a_split_layer_at_the_end_of_a_line_arrives_once_on_the_next() -> None:
 def test_a_hand_over_reaches_from_the_uppermost_to_the_lowest_lane() -> None:
     plan, layers = chain("b[abc]a")
     plan["hand_overs"] = [{"name": "layer_0", "items": ["b", "a", "c"]}]
-    (bar,) = draw(plan, layers).bars
-    lanes = draw(plan, layers).lanes
+    (bar,) = drawn(plan, layers).bars
+    lanes = drawn(plan, layers).lanes
     assert bar.stops == tuple(lane.y + LANE_HEIGHT / 2 for lane in lanes)
     assert bar.writer == bar.stops[1]
 
@@ -170,7 +176,7 @@ def test_barriers_behind_one_layer_stand_side_by_side_and_flags_by_their_tasks()
     for sync in ("barrier", "flag"):
         plan, layers = chain("[abc]a", sync)
         plan["hand_overs"] = [{"name": f"layer_0{item}", "items": [item, "a"]} for item in "bc"]
-        drawing = draw(plan, layers)
+        drawing = drawn(plan, layers)
         first, second = drawing.bars
         assert drawing.boxes[0].x + BOX_WIDTH < first.x - first.width / 2
         assert second.x + second.width / 2 < drawing.boxes[3].x
@@ -182,7 +188,7 @@ def test_stages_of_a_pipeline_stand_above_the_lanes_where_they_begin() -> None:
     plan, layers = chain("aabba" * 3)
     for index, task in enumerate(plan["tasks"]):
         task["stage"] = index // 5
-    drawing = draw(plan | {"depth": 3}, layers)
+    drawing = drawn(plan | {"depth": 3}, layers)
     columns = [drawing.boxes[index].x - 11 for index in (0, 5, 8, 10)]  # the second line begins with layer 8
     assert [stage.x for stage in drawing.stages] == columns
     assert [(stage.number, stage.is_first) for stage in drawing.stages] == [
@@ -193,7 +199,7 @@ def test_stages_of_a_pipeline_stand_above_the_lanes_where_they_begin() -> None:
     ]
     assert drawing.lanes[0].y - drawing.stages[0].y == drawing.lanes[2].y - drawing.stages[2].y == STAGE_HEIGHT
     assert drawing.stages[2].y > drawing.lanes[1].y + LANE_HEIGHT
-    assert draw(plan, layers).stages == ()
+    assert drawn(plan, layers).stages == ()
 
 
 @pytest.mark.parametrize(

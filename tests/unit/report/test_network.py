@@ -11,22 +11,23 @@ import pytest
 
 from harness.report import html
 from harness.report.network import BOX_HEIGHT, BOX_WIDTH, COLUMNS, LayerFacts, NetworkPicture, draw
+from harness.runs.entries import NodeEntry
 
-Graph = list[dict[str, Any]]
+Graph = list[NodeEntry]
 
 
 def graph(*reads: tuple[int, ...]) -> Graph:
     """Nodes n0, n1, ...: each reads these nodes."""
     return [
-        {
-            "name": f"n{index}",
-            "operator": "Add" if index else "",
-            "reads": list(read),
-            "shape": [3, 8],
-            "dtype": "uint8",
-            "low": 0,
-            "high": 255,
-        }
+        NodeEntry(
+            name=f"n{index}",
+            operator="Add" if index else "",
+            reads=read,
+            shape=(3, 8),
+            dtype="uint8",
+            low=0,
+            high=255,
+        )
         for index, read in enumerate(reads)
     ]
 
@@ -116,7 +117,7 @@ def test_every_tensor_reaches_all_its_readers(nodes: Graph, narrow: bool) -> Non
 
 def test_a_wire_shows_shape_type_and_range() -> None:
     nodes = graph((), (0,), (1,))
-    nodes[1] |= {"shape": [64, 112, 112], "dtype": "float32", "low": -1.25, "high": 1.25}
+    nodes[1] = nodes[1].model_copy(update={"shape": (64, 112, 112), "dtype": "float32", "low": -1.25, "high": 1.25})
     texts = [label.text for label in draw(nodes, {}, narrow=False).labels]
     assert texts == ["3x8 uint8", "0 to 255", "64x112x112 f32", "±1.25"]
     wide, _ = draw(nodes, {}, narrow=True).labels[::-1]

@@ -20,8 +20,9 @@ from tests.support.conformance.simulator import simulate
 
 def picture_of(made: Plan, executions: int = 20) -> dict[str, Any]:
     trace = arrange(made, simulate(made, executions, np.random.default_rng(1)), executions)
-    found: dict[str, Any] = document(made, [Condition("undisturbed", trace)], 5)["picture"]
-    return found
+    picture = document(made, [Condition("undisturbed", trace)], 5).picture
+    assert picture is not None
+    return dict(picture)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.analysis.compare import Difference
 from harness.runs.facts import clean, gather, place, value_text, whole_text
 
 
@@ -92,7 +93,7 @@ def test_a_float32_shows_its_bits(value: float | str, text: str) -> None:
 
 
 def test_place_counts_with_separators() -> None:
-    assert place({"vector": 17_041, "unit": 3}) == "vector 17,041, unit 3"
+    assert place(Difference(17_041, 3, 0, 1)) == "vector 17,041, unit 3"
 
 
 def test_clean_removes_what_no_file_holds_and_keeps_the_rest() -> None:

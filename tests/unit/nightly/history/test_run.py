@@ -221,10 +221,11 @@ def test_a_document_of_wrong_types_is_listed_as_unreadable(tmp_path: Path, text:
 
 
 def test_texts_become_such_as_a_database_holds(tmp_path: Path) -> None:
-    text = json.dumps(run_document("x", "m") | {"reason": "\ud800" + "y" * 10_000})
-    found = read(write(tmp_path / "run", text))
-    assert found.reason.startswith("\\ud800y")
-    assert len(found.reason) == runs.LONGEST
+    document = run_document("x", "m")
+    found = read(write(tmp_path / "run", json.dumps(document | {"reason": "y" * 10_000})))
+    assert found.reason == "y" * runs.LONGEST
+    half = read(write(tmp_path / "half", json.dumps(document | {"reason": "\ud800"})))
+    assert half.state is State.UNREADABLE
 
 
 def test_a_pipe_and_a_huge_file_stop_nobody(tmp_path: Path) -> None:

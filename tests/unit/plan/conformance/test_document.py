@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import numpy as np
 import pytest
 
 from harness.boards.profile import Profile
-from harness.plan.conformance import Condition, arrange, document
+from harness.plan.conformance import Condition, ConformanceEntry, arrange, document
 from harness.plan.conformance.waiting import durations_ns
 from harness.plan.plan import Plan
 from tests.support.conformance.plans import chain, make
@@ -30,33 +27,34 @@ def condition(made: Plan, name: str, executions: int, *, early: int = 0) -> Cond
 
 def test_conforming_traces_are_counted(made: Plan) -> None:
     found = document(made, [condition(made, "undisturbed", 9), condition(made, "random delays", 4)], 5)
-    assert (found["executions"], found["events"], found["conforms"], found["violations"]) == (13, 130, True, [])
-    assert found["vectors"] == 5
-    assert found["conditions"] == [
+    assert (found.executions, found.events, found.conforms, found.violations) == (13, 130, True, [])
+    assert found.vectors == 5
+    assert [one.to_json() for one in found.conditions] == [
         {"name": "undisturbed", "executions": 9, "violations": 0},
         {"name": "random delays", "executions": 4, "violations": 0},
     ]
-    assert [(row["item"], row["hand_over"], row["count"]) for row in found["waiting"]][:3] == [
+    assert [(row.item, row.hand_over, row.count) for row in found.waiting][:3] == [
         ("left", "quantize", 9),
         ("left", "layer_0", 9),
         ("left", None, 9),
     ]
-    assert json.loads(json.dumps(found)) == found
+    assert ConformanceEntry.from_json(found.to_json()) == found
 
 
 def test_violations_are_counted_by_condition_and_the_first_are_shown(made: Plan) -> None:
     slow = condition(made, "delay left 300 µs", 30, early=9)
     found = document(made, [condition(made, "undisturbed", 9, early=1), slow, condition(made, "random delays", 4)], 5)
-    assert not found["conforms"]
-    first, second, third = (entry["violations"] for entry in found["conditions"])
+    assert not found.conforms
+    first, second, third = (entry.violations for entry in found.conditions)
     assert (first, second, third) == (2, 18 + 8, 0)  # behind the first it also wrote over what was still to be read
-    assert len(found["violations"]) == 20
-    assert [text.split(":")[0] for text in found["violations"]] == ["undisturbed"] * 2 + ["delay left 300 µs"] * 18
+    assert len(found.violations) == 20
+    assert [text.split(":")[0] for text in found.violations] == ["undisturbed"] * 2 + ["delay left 300 µs"] * 18
 
 
 def test_the_picture_is_of_the_median_execution(made: Plan) -> None:
     shown = condition(made, "undisturbed", 9)
-    picture = document(made, [shown, condition(made, "random delays", 4)], 5)["picture"]
+    picture = document(made, [shown, condition(made, "random delays", 4)], 5).picture
+    assert picture is not None
     durations = durations_ns(shown.trace)
     (execution,) = picture["executions"]
     assert picture["duration_ns"] == picture["span_ns"] == durations[execution] == np.median(durations)
@@ -73,7 +71,8 @@ def test_the_picture_is_of_the_median_execution(made: Plan) -> None:
 @pytest.mark.parametrize(("executions", "shown"), [(2, 2), (50, 4)])
 def test_the_picture_of_a_pipeline_is_of_a_few_executions(host: Profile, executions: int, shown: int) -> None:
     made = make(chain(), host, "layer_0..layer_1=right", "pipeline")
-    picture: dict[str, Any] = document(made, [condition(made, "undisturbed", executions)], 5)["picture"]
+    picture = document(made, [condition(made, "undisturbed", executions)], 5).picture
+    assert picture is not None
     first = picture["executions"][0]
     assert picture["depth"] == 3
     assert picture["executions"] == list(range(first, first + shown))
@@ -83,5 +82,5 @@ def test_the_picture_of_a_pipeline_is_of_a_few_executions(host: Profile, executi
 def test_a_trace_with_gaps_has_no_times(made: Plan) -> None:
     events = simulate(made, 3, np.random.default_rng(1))
     found = document(made, [Condition("undisturbed", arrange(made, events[:-1], 3))], 5)
-    assert (found["conforms"], found["waiting"], found["picture"]) == (False, [], None)
-    assert found["violations"] == ["undisturbed: left never took layer advisory of execution 2"]
+    assert (found.conforms, found.waiting, found.picture) == (False, [], None)
+    assert found.violations == ["undisturbed: left never took layer advisory of execution 2"]
