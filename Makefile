@@ -7,18 +7,21 @@ PYTHON ?= python3
 EXTRAS ?= cross cuda images cluster litert iree tract
 REQUIREMENTS = requirements/harness.txt requirements/build.txt $(EXTRAS:%=requirements/%.txt)
 
-.PHONY: run check test suite campaigns docs man test-gpu test-models lint setup setup-dev models peers labgrid other-runtime requirements clean
+.PHONY: run check quick test suite campaigns docs man test-gpu test-models lint setup setup-dev models peers labgrid other-runtime requirements clean
 .DELETE_ON_ERROR:
 
 run: setup
 	.venv/bin/harness run --board $(BOARD) --model $(MODEL)
 
 # One thread for each process of the tests; Python keeps its bytecode, also where the environment forbids it.
-check test suite campaigns: export OPENBLAS_NUM_THREADS = 1
-check test suite campaigns: export PYTHONDONTWRITEBYTECODE =
+quick suite campaigns: export OPENBLAS_NUM_THREADS = 1
+quick suite campaigns: export PYTHONDONTWRITEBYTECODE =
 
 # Lint, types, import contract, and the quick tests that need no compiler, subprocess or board: two to four minutes.
-check: lint
+check: setup-dev
+	$(MAKE) --jobs=2 lint quick
+
+quick:
 	.venv/bin/pytest -q -n 2 --dist loadfile -m 'not slow and not campaign' tests/unit
 
 test: setup-dev labgrid other-runtime

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from harness.model.network import Network
-from tests.integration.programs import test_float_operators as terms
-from tests.support import codes, float_images, functions, images
+from tests.support import codes, float_images, float_terms, functions, images
 
 NETWORKS: Mapping[str, Callable[[], Network]] = {
     "codes uint8": lambda: codes.every_operator("uint8", 23),
@@ -15,5 +14,5 @@ NETWORKS: Mapping[str, Callable[[], Network]] = {
     "images int8": lambda: images.every_operator("int8"),
     "float images": float_images.every_operator,
     "functions": functions.every_function,
-    "terms": terms.every_operator,
+    "terms": float_terms.every_operator,
 }

@@ -1,9 +1,8 @@
-"""Elementwise operators on codes on target c in every variant: bits as the reference has them, and their proof."""
+"""Elementwise operators on codes on target c: instructions of processors, and wrong operators, which proofs refute."""
 
 from __future__ import annotations
 
 import itertools
-import platform
 import subprocess
 from pathlib import Path
 
@@ -14,68 +13,15 @@ from harness.targets import KERNELS
 from harness.targets.toolchain import find
 from tests.support.codes import every_operator
 from tests.support.examples import first_of_each
-from tests.support.programs.arm_instructions import with_compiler
 from tests.support.programs.board_program import Patch, assert_same, references, uniform_vectors, with_flags
 from tests.support.programs.c_variants import (
-    EVERY,
     GNU,
-    OTHER_COMPILERS,
-    WARNINGS,
     ZIG,
     Implementation,
     compile_network,
-    disassembled,
     instructions,
-    of_variant,
 )
 from tests.support.proof.trials import Workshop
-
-WIDTH = 83
-"""Whole vectors of every processor, and a rest."""
-FLAGS = {"no FMA": ["-O2", *WARNINGS], "native": ["-O3", "-march=native", *WARNINGS]}
-"""A program of each variant is built without any warning of gcc."""
-# Each variant, without and with FMA, and with codes of each type.
-IN_TEST = {
-    ("c", "no FMA", "int8"),
-    ("c:vector", "no FMA", "int8"),
-    ("c:generic", "no FMA", "uint8"),
-    *((target, "native", "uint8") for target in EVERY[:2]),
-    *((target, "native", "int8") for target in EVERY[2:]),
-}
-
-
-@pytest.mark.parametrize(
-    ("target", "flags", "dtype"),
-    [
-        pytest.param(*each, marks=[] if each in IN_TEST else [pytest.mark.campaign])
-        for each in itertools.product(EVERY, FLAGS, ("uint8", "int8"))
-    ],
-)
-def test_every_variant_has_the_bits_of_the_reference(
-    target: str, flags: str, dtype: str, host: Profile, objects: Path, tmp_path: Path
-) -> None:
-    net = every_operator(dtype, WIDTH)
-    workshop = Workshop(with_flags(of_variant(host, target), *FLAGS[flags]), objects, tmp_path)
-    trial = workshop.trial(net, block=7)
-    vectors = uniform_vectors(net, 200, seed=1)
-    assert_same(trial.program.activations(vectors, tmp_path / "run"), references(net, vectors))
-
-
-# The others are proved in the campaigns.
-PROVED = {("c", "no FMA", "int8"), ("c:vector", "native", "uint8")}
-
-
-@pytest.mark.parametrize(
-    ("target", "flags", "dtype"),
-    [
-        pytest.param(*each, marks=[] if each in PROVED else [pytest.mark.campaign])
-        for each in itertools.product(EVERY, FLAGS, ("uint8", "int8"))
-    ],
-)
-def test_the_proof_holds(target: str, flags: str, dtype: str, host: Profile, objects: Path, tmp_path: Path) -> None:
-    workshop = Workshop(with_flags(of_variant(host, target), *FLAGS[flags]), objects, tmp_path)
-    assert workshop.trial(every_operator(dtype, WIDTH), block=7).refuted() == {}
-
 
 IMPLEMENTATIONS = (
     Implementation(
@@ -166,17 +112,3 @@ def test_a_wrong_operator_is_refuted(wrong: str, host: Profile, objects: Path, t
     workshop = Workshop(with_flags(host, "-O2"), objects, tmp_path)
     trial = workshop.trial(every_operator("uint8", 6), [Patch(path, old, new)])
     assert trial.refuted(layer)
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="it is about instructions of x86")
-@pytest.mark.parametrize("target", EVERY)
-def test_no_branch_depends_on_a_float(target: str, host: Profile, tmp_path: Path) -> None:
-    """Without FMA, where rounding to odd takes the place of the instruction."""
-    net = every_operator("uint8", 7)
-    compiled = compile_network(net, with_compiler(host, target, "gcc", ("-O3", "-mavx2")), tmp_path)
-    assert "comis" not in disassembled(compiled)
-
-
-@pytest.mark.parametrize(("compiler", "target"), OTHER_COMPILERS)
-def test_no_other_compiler_has_a_warning(compiler: str, target: str, host: Profile, tmp_path: Path) -> None:
-    compile_network(every_operator("int8", 20), with_compiler(host, target, compiler, ("-O2",)), tmp_path, *WARNINGS)

@@ -24,11 +24,10 @@ from harness.targets.cuda import build, ptx
 from harness.targets.cuda.code import DeviceCode
 from harness.targets.cuda.ptx_syntax import parse
 from tests.campaigns.mutation.target_cuda import past_the_inspection
-from tests.integration.programs import test_float_operators as terms
 from tests.simulators.cuda import interpreted
 from tests.simulators.cuda.test_stages import calls_of, inlined
 from tests.simulators.test_accelerator_programs import FLAGS
-from tests.support import float_images, functions, images, integers
+from tests.support import float_images, float_terms, functions, images, integers
 from tests.support.builders import make_model
 from tests.support.programs.board_program import Patch, assert_same, with_flags
 from tests.support.programs.c_variants import of_variant
@@ -55,7 +54,7 @@ NETWORKS: Mapping[str, Callable[[], Network]] = {
     "images": float_images.every_operator,
     "functions": functions.every_function,
     "definitions": functions.every_definition,
-    "terms": terms.every_operator,
+    "terms": float_terms.every_operator,
     "masked": masked,
     "uint8": lambda: images.every_operator("uint8", *MOVES),
     "int8": lambda: images.every_operator("int8", *MOVES),

@@ -54,6 +54,7 @@ def wrong(found: ConversionCheck) -> list[str]:
     return [each.layer.name for each in found.layers if not each.holds]
 
 
+@pytest.mark.slow
 @pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_layer_keeps_its_bits_its_name_and_its_shape(name: str) -> None:

@@ -41,6 +41,7 @@ def shipped(name: str) -> Network:
     return networks.load(ROOT / "models" / f"{name}.onnx")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "axis", "pulse", "steps", "delays"),
     [
@@ -62,6 +63,7 @@ def test_steps_give_the_frames_of_the_whole_network(
     assert differing_layers(found, inputs_of(found, 3)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.half_of_cases
 @pytest.mark.parametrize("seed", range(24))
 def test_random_networks_give_the_frames_of_the_whole_network(seed: int) -> None:
@@ -115,6 +117,7 @@ def test_branches_wait_for_the_latest() -> None:
         streams.stream(frames_network(cut, {**constants, **bounds}, 2, 10), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pulse", [1, 2, 3])
 @pytest.mark.parametrize(("operator", "attributes"), RECURRENCES)
 def test_states_of_recurrences_carry_over(operator: str, attributes: dict[str, int], pulse: int) -> None:

@@ -79,6 +79,7 @@ def layer_of(x: Array, dtype: Type) -> Cast:
     return layer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "dtype"), PAIRS)
 def test_a_cast_has_the_bits_of_onnx_runtime_where_onnx_defines_them(source: Type, dtype: Type) -> None:
     x = values_of(source, dtype)

@@ -157,6 +157,7 @@ def test_every_other_order_gives_other_bits(kind: str) -> None:
     assert len(causes) == len(set(causes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["acas_coc", "lenet5_int8", "resnet8_int8"])
 def test_a_quantised_network_is_confirmed_as_a_whole_and_on_every_bit(name: str) -> None:
     model = load(ROOT / "models" / f"{name}.onnx")

@@ -156,6 +156,7 @@ RANGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", BY_NAME)
 def test_errors_are_below_the_stated_ones_and_nearly_reach_them(name: str) -> None:

@@ -34,6 +34,7 @@ def layer_of(operator: str, inputs: dict[str, Array]) -> HalfElements:
     return layer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", OPERANDS)
 def test_results_have_the_bits_of_numpy_and_of_onnx_runtime(operator: str) -> None:
     inputs = operands(operator)

@@ -116,6 +116,7 @@ def test_every_fault_model_changes_some_values(operator: str, dtype: np.dtype[An
         assert "the result is negated" in causes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("operator", "dtype"), CASES)
 def test_the_bound_holds_for_every_value_within_the_errors(operator: str, dtype: np.dtype[Any]) -> None:
     rng = np.random.default_rng(1)
@@ -264,6 +265,7 @@ MOVES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["litert:builtin", "litert:xnnpack", "tiovx:c7x", "tiovx:mpu", "vitis"])
 @pytest.mark.parametrize("operator", MOVES)
 @pytest.mark.parametrize("dtype", [kind for kind in (*EVERY_TYPE, *STORED) if kind not in {FLOAT32, INT64, *CODES}])

@@ -46,6 +46,7 @@ def samples(width: int = 16) -> Any:
     return np.concatenate([numbers(rng, (800, width)), near, small])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("operator", "attributes"), CASES)
 @pytest.mark.parametrize("optimised", [True, False])
 def test_onnx_runtime_has_the_bits_or_is_within_the_tolerance(
@@ -110,6 +111,7 @@ def test_results_for_perturbed_inputs_are_within_the_propagated_bound(
     assert operator in steps | {"Reciprocal", "Log", "Pow", "Tan", *DOMAINS} or np.median(bound) < 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_faults_are_told_from_the_specification(operator: str) -> None:
     layer, _ = layer_of(operator, (16,))

@@ -72,6 +72,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[int, ...], str, s
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_refusal_names_the_node_and_what_is_accepted(case: str) -> None:
     attributes, changed, shape, message, hint = REFUSED[case]

@@ -70,6 +70,7 @@ def searched(of: Layer) -> tuple[Array, Obligation]:
     return vectors, claim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYERS)
 def test_the_search_finds_vectors_for_each_fault(name: str) -> None:
     """A fault without a vector is reported, and only such."""

@@ -85,6 +85,7 @@ def test_many_windows_need_few_vectors() -> None:
     assert WindowVectors(window((10, 10), (3, 3)), 64, 1).lone_vectors == -(-64 * CODES // 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("channels", "kernel"), [(40, 3), (260, 1), (512, 3)])
 def test_more_than_257_inputs_of_a_sum_have_every_pair_of_codes(channels: int, kernel: int) -> None:
     """Any two have different points in some arrangement, and there a sample of them has every pair."""

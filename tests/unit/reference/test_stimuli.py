@@ -173,6 +173,7 @@ def test_bank_holds_only_vectors_that_meet_a_tie_and_they_are_placed(parsed: Net
     assert np.array_equal(placed[:count], bank[:count])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "least"), [({}, 2), ({"power_of_two": True}, 400)], ids=["ordinary", "powers of two"]
 )

@@ -175,6 +175,7 @@ def test_an_engine_with_other_roundings_lies_within_the_bounds(
     assert differing > 10 * len(network.layers)
 
 
+@pytest.mark.slow
 @pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", NETWORKS)
 def test_onnx_runtime_as_a_whole_lies_within_narrow_bounds(name: str) -> None:
@@ -192,6 +193,7 @@ def test_onnx_runtime_as_a_whole_lies_within_narrow_bounds(name: str) -> None:
     assert all(ratio is not None and 0 <= ratio <= 1 for ratio in found.whole.ratios)
 
 
+@pytest.mark.slow
 @pytest.mark.half_of_cases
 @pytest.mark.parametrize("seed", range(4))
 def test_what_onnx_runtime_fuses_lies_within_the_bounds(seed: int) -> None:

@@ -95,6 +95,7 @@ DEFINITIONS: dict[str, Callable[[], Stage]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["plain", "generic", "unrolled"])
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_the_loops_have_the_bits_of_numpy(name: str, variant: str, tmp_path: Path) -> None:

@@ -165,6 +165,7 @@ def test_l_moments_of_a_written_out_sample() -> None:
     assert skewness == pytest.approx(np.mean(triples) / np.mean(pairs))
 
 
+@pytest.mark.slow
 @pytest.mark.half_of_cases
 @pytest.mark.parametrize("law", [ExtremeValue, Pareto])
 @pytest.mark.parametrize("shape", [-0.3, 0.0, 0.3])

@@ -108,6 +108,7 @@ def reached_of(seed: int, network: dict[str, Any]) -> Reached:
     return Reached(random_domain(seed, codes=CODES, **network), np.random.default_rng(seed).integers(0, 256 - CODES, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.half_of_cases
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("network", NETWORKS)

@@ -67,6 +67,7 @@ def test_an_operator_without_rules_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     assert not found.is_complete
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_layers_of_every_operator_have_the_shapes_that_harness_reads(name: str) -> None:
     read = network(name)

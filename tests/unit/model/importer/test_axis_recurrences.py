@@ -118,6 +118,7 @@ def with_inputs(model: onnx.ModelProto, constants: Mapping[int, onnx.TensorProto
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_forms_have_the_values_of_onnx_runtime(name: str) -> None:
     model = OTHERS[name]()

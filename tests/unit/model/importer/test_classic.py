@@ -86,6 +86,7 @@ MODELS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_values_are_those_of_onnx_runtime(name: str) -> None:
     network = MODELS[name]()

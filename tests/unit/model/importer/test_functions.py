@@ -72,6 +72,7 @@ def test_operators_of_onnx_runtime_have_its_values(tmp_path: Path, case: str) ->
         np.testing.assert_allclose(result.reshape(value.shape), value, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operator", "inputs", "outputs", "attributes"),
     [

@@ -75,6 +75,7 @@ def test_a_convolution_of_integers_is_a_qlinear_conv(
     assert found.network.layers[1].prepare()(exact).tobytes() == ours.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 0.5, 4.0])
 @pytest.mark.parametrize("bias", ["", "int32"])
 def test_a_scale_that_is_a_power_of_two_is_part_of_the_product(tmp_path: Path, scale: float, bias: str) -> None:

@@ -136,6 +136,7 @@ def test_an_overflow_of_float32_is_refused(tmp_path: Path) -> None:
         importer.bring_in(small(tmp_path, SMALL.replace("-3.5,", "-3.5e38,")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stem", ["ACASXU_run2a_1_1_batch_2000", "ACASXU_run2a_4_1_batch_2000"])
 def test_the_public_networks(stem: str) -> None:
     path = PUBLIC / f"{stem}.nnet"

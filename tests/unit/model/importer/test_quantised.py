@@ -112,6 +112,7 @@ def test_every_notation_keeps_its_bits(
     assert all(layer.per_column == (per_column and layer.size > 1) for layer in products)
 
 
+@pytest.mark.slow
 @pytest.mark.half_of_cases
 @pytest.mark.parametrize("notation", NOTATIONS)
 def test_every_notation_says_what_it_compared(tmp_path: Path, notation: str, constants: Constants) -> None:

@@ -87,6 +87,7 @@ def made(nodes: Nodes, constants: dict[str, Array], opset: int, batch: int | str
     return bytes(proto.SerializeToString())
 
 
+@pytest.mark.slow
 @pytest.mark.half_of_cases
 @pytest.mark.parametrize("batch", [1, "n"])
 @pytest.mark.parametrize(("form", "opset"), CASES)
@@ -97,6 +98,7 @@ def test_a_float_network_with_a_computed_shape(tmp_path: Path, form: str, opset:
     assert [layer.weight.tolist() for layer in found.network.layers] == [WEIGHTS["w"].tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.half_of_cases
 @pytest.mark.parametrize("batch", [1, "n"])
 @pytest.mark.parametrize(("form", "opset"), [case for case in CASES if case[1] in (10, 17, 26)])

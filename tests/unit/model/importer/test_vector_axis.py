@@ -150,6 +150,7 @@ def without_shapes(onnx_bytes: bytes) -> bytes:
     return bytes(inferred.SerializeToString())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_the_network_computes_the_file(tmp_path: Path, case: str) -> None:
     onnx_bytes = bytes_of(case)

@@ -34,6 +34,7 @@ from tests.support.nnef import plans
 from tests.support.programs.board_program import parse
 
 
+@pytest.mark.slow
 @pytest.mark.half_of_cases
 @pytest.mark.parametrize("sync", ["barrier", "flag"])
 @pytest.mark.parametrize("name", plans.MODELS)
@@ -44,6 +45,7 @@ def test_a_plan_comes_back_the_same(name: str, sync: plans.Sync, tmp_path: Path)
     assert plans.same(folder.read(tmp_path / "plan"), made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("net", [images.every_operator("int8"), codes.every_operator("uint8", 12)])
 def test_a_plan_of_every_operator_comes_back_the_same(net: Network, tmp_path: Path) -> None:
     made = planner.make(net, profile.load(ROOT / "boards.yaml", {}).board("host"), block=4)
@@ -66,6 +68,7 @@ PARTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", PARTS.values(), ids=PARTS)
 def test_a_plan_whose_items_share_images_comes_back_the_same(words: tuple[str, ...], tmp_path: Path) -> None:
     made = images_of(*words)
@@ -113,6 +116,7 @@ def check(made: Plan, told: Description, text: str) -> None:
     composition.check(dataclasses.replace(told, items=items), files, made.network.layers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("right", "wrong", "message"), WRONG_PARTS, ids=[message for *_, message in WRONG_PARTS])
 def test_a_wrong_part_is_refused(rows: tuple[Plan, Description, str], right: str, wrong: str, message: str) -> None:
     """A halo that is a row short, exchanged parts, columns of nobody, the window of another layer."""
@@ -270,6 +274,7 @@ def refused(file: str, change: tuple[str, str], message: str, tmp_path: Path) ->
         folder.read(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
@@ -299,6 +304,7 @@ def test_a_file_that_is_missing_or_damaged_is_named(
         folder.read(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
@@ -317,6 +323,7 @@ def test_listing_3_as_it_is_printed_does_not_compose(
     refused(file, (old, new), message, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [

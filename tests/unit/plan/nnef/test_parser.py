@@ -36,6 +36,7 @@ def _texts(name: str) -> list[str]:
     return texts + [printer.item_text(each, told.parameters, traces(plan)) for each in told.items]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", plans.MODELS)
 def test_every_graph_is_read_as_it_was_written(name: str) -> None:
     told = describe(plans.make(name))
@@ -189,6 +190,7 @@ def test_a_list_of_one_tensor_is_this_tensor(graph: str) -> None:
     assert parser.parse_graph(listed, "") == parser.parse_graph(graph, "")
 
 
+@pytest.mark.slow
 def test_a_cut_file_ends_where_it_is_cut(item: str) -> None:
     """Wherever: a text that is not whole is refused at its end."""
     last = item.rstrip().rindex("}")

@@ -130,6 +130,7 @@ def test_base_and_new_share_one_picture(slower: dict[str, Any]) -> None:
     assert medians["new"] - medians["base"] == pytest.approx(10_000, rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_clock_stands_beside_the_times(layers: dict[str, Any]) -> None:
     chart = distribution.ranges(layers["parts"], layers["clock"])
     assert [tick.label for tick in chart.y.ticks] == ["first", "second", "third", "two clock readings"]

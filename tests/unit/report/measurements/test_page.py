@@ -37,6 +37,7 @@ def table(document: dict[str, Any], first: str) -> list[list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_verdict_comes_first(sound: dict[str, Any]) -> None:
     page = Page(html(sound))
     assert page.within("title")[0] == "Measured: acas_coc on xavier, 2026-11-22T12:02:11Z"
@@ -85,6 +86,7 @@ def test_what_takes_away_is_said_before_the_numbers(sound: dict[str, Any]) -> No
     assert text.index("Limitations of these times Throttled: cpu0 grew by 3.") < text.index("Network Ran on")
 
 
+@pytest.mark.slow
 def test_the_papers_table_has_every_number(layers: dict[str, Any]) -> None:
     head, *rows = table(layers, "Layer")
     assert head[2:] == ["mean", "min", "max", "std", "median", "p99", "p99.9", "p99.99"]
@@ -143,6 +145,7 @@ def test_without_a_pwcet_every_reason_stands_once(disturbed: dict[str, Any]) -> 
         assert text.count(reason[1:]) == 1
 
 
+@pytest.mark.slow
 def test_the_comparison_shows_every_shift(slower: dict[str, Any]) -> None:
     found = slower["against"]["parts"][0]
     [rows] = [rows for rows in tables(html(slower)) if rows[0][1:2] == ["Verdict"]]
@@ -168,6 +171,7 @@ def test_what_cannot_be_said_is_no_good_news(slower: dict[str, Any]) -> None:
     assert "Nothing is slower" not in prose(slower)
 
 
+@pytest.mark.slow
 def test_a_base_that_is_too_noisy_is_no_good_news(noisy: dict[str, Any]) -> None:
     text = prose(noisy)
     assert "Nothing is slower" not in text

@@ -76,6 +76,7 @@ def test_outcomes_tell_what_is_found_from_what_failed() -> None:
     assert str(GOOD) == "identical"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["soon", None, [], float("nan"), 1e300, -1.0, {}])
 @pytest.mark.parametrize(
     ("file", "keys"),

@@ -72,6 +72,7 @@ def test_of_times_the_largest_median_stands_for_the_whole() -> None:
     assert found.not_met == ""
 
 
+@pytest.mark.slow
 def test_history_and_report_have_the_same_headline_with_scope_and_part() -> None:
     """The part with the largest median is not the one with the largest maximum."""
     base = documents.gumbel(2000)

@@ -9,6 +9,7 @@ import pytest
 from harness.runs.measurement.facts import gather
 
 
+@pytest.mark.slow
 def test_sound_times_are_met(sound: dict[str, Any]) -> None:
     facts = gather(sound)
     assert (facts.is_met, facts.counted, facts.emulated, facts.stand_ins) == (True, False, False, ())
@@ -29,6 +30,7 @@ def test_times_without_a_flaw_are_measured_and_nothing_else(sound: dict[str, Any
         gather(sound | {"verdict": verdict})
 
 
+@pytest.mark.slow
 def test_a_regression_is_not_shown_as_measured(slower: dict[str, Any]) -> None:
     assert gather(slower).is_met
     with pytest.raises(ValueError, match="the verdict is measured, but its parts give regressed"):
@@ -38,6 +40,7 @@ def test_a_regression_is_not_shown_as_measured(slower: dict[str, Any]) -> None:
         gather(slower | {"verdict": "measured"})
 
 
+@pytest.mark.slow
 def test_a_base_that_is_too_noisy_is_not_shown_as_measured(noisy: dict[str, Any]) -> None:
     assert gather(noisy).is_met
     with pytest.raises(ValueError, match="the verdict is measured, but its parts give inconclusive"):

@@ -67,6 +67,7 @@ def checked(folder: Path, document: dict[str, Any], made: Plan) -> list[str]:
     return [proved.questions(found, made), proved.answers(found, made, no_bar)]
 
 
+@pytest.mark.slow
 def test_a_proof_follows_again(tmp_path: Path, document: dict[str, Any], made: Plan) -> None:
     claims = document["claims"]
     board = [claim for claim in claims if claim["answered_by"] == "program"]
@@ -97,6 +98,7 @@ FORGED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", FORGED)
 def test_what_was_made_of_a_proof_is_found(tmp_path: Path, document: dict[str, Any], made: Plan, how: str) -> None:
     forge, words = FORGED[how]

@@ -42,6 +42,7 @@ def test_exact_operations_pass(arch: str) -> None:
         assert text.count(f"\t{opcode} ") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("expression", "opcode", "consequence"),
     [
