@@ -21,9 +21,9 @@ import numpy as np
 import onnxruntime
 
 from harness import model
-from harness.analysis.decide import code_network, engine
-from harness.analysis.decide.engine import SOURCES, Engine
-from harness.analysis.decide.property import Rule
+from harness.applications.decide import code_network, engine
+from harness.applications.decide.engine import SOURCES, Engine
+from harness.applications.decide.property import Rule
 from harness.core.installation import ROOT
 
 BOUNDS, NONE = (

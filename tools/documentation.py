@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -40,6 +41,11 @@ def on_config(config: Any, **_: Any) -> Any:
     (source / COMMANDS_PAGE).write_text(commands_page(), encoding="utf-8")
     config.docs_dir = str(source)
     return config
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Return the page without the backslash of an escaped | in the cells of tables, as other readers of Markdown do."""
+    return re.sub(r"<td.*?</td>", lambda cell: cell[0].replace("\\|", "|"), html, flags=re.DOTALL)
 
 
 def on_post_build(config: Any, **_: Any) -> None:

@@ -27,7 +27,7 @@ function search(index, byLocation) {
 if (input && list) { // only the page of the search has both
   const index = lunr(function () {
     this.ref("location");
-    this.field("title");
+    this.field("title", { boost: 10 });
     this.field("text");
     pages.forEach((page) => this.add(page));
   });

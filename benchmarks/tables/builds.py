@@ -19,9 +19,9 @@ import numpy.typing as npt
 from benchmarks.tables import sizes
 from benchmarks.tables.sizes import Sizes
 from harness import targets
-from harness.analysis import wcet
 from harness.analysis.compare import compare
 from harness.analysis.inspection import program as inspection
+from harness.applications.wcet.bounds import of_program
 from harness.boards import tuning
 from harness.boards.connect import Connection
 from harness.boards.profile import ItemProfile, Profile
@@ -237,7 +237,7 @@ def _bounded(made: Program, built: Bundle, size: Sizes) -> dict[str, Any]:
     if size.text > BOUNDED_BYTES:
         return {"no_bound": f"not bounded: {size.text:,} bytes of code take long; harness wcet has no such limit"}
     try:
-        outcome = wcet.of_program(made, built.folder / PROGRAM)
+        outcome = of_program(made, built.folder / PROGRAM)
     except HarnessError as error:
         return {"no_bound": _reason(error).removeprefix(f"{built.folder / PROGRAM}: ")}
     layers = [(each.instructions + each.library, not (each.decided_by_data or each.library)) for each in outcome.layers]

@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.tables.document import NOT_MEASURED, CellEntry, Sources, TableEntry, label, table
-from harness.analysis import conversion
+from harness.analysis.imported import uniform_vectors
+from harness.applications.convert import check
 from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.model.onnx_runtime import sessions
@@ -107,11 +108,11 @@ def absent(model: str) -> str:
 
 def compared(network: Network, seconds: float, advance: Callable[[int], None]) -> Compared:
     """Convert a network, compare its outputs on seeded inputs, and time both engines for `seconds` each."""
-    outputs = conversion.outputs_of(network)
+    outputs = check.outputs_of(network)
     file = convert_network(network, outputs)
-    checked = conversion.check(network, file, LAYER_VECTORS, SEED, lambda _: None)
+    checked = check.check(network, file, LAYER_VECTORS, SEED, lambda _: None)
     content, batched = encode(file.file), with_free_batch(network).SerializeToString()
-    vectors = conversion.uniform_vectors(network, INPUTS, SEED)
+    vectors = uniform_vectors(network, INPUTS, SEED)
     session, engine = sessions.session(batched, 1), Interpreter(content)
     last = next(layer for layer in network.layers if layer.output.name == outputs[0])
     value = file.layers[last.name]
@@ -121,9 +122,9 @@ def compared(network: Network, seconds: float, advance: Callable[[int], None]) -
     for vector in vectors:
         [output] = session.run([outputs[0]], {name: vector.reshape(1, *network.vector.shape)})
         left.append(output.reshape(1, -1))
-        given = {each.tensor: conversion.encoded(vector, each) for each in file.inputs.values()}
+        given = {each.tensor: check.encoded(vector, each) for each in file.inputs.values()}
         found = {number: values[None] for number, values in engine.run(given).items()}
-        right.append(conversion.decoded(found, value, last.dtype))
+        right.append(check.decoded(found, value, last.dtype))
         advance(1)
     expected, actual = (np.concatenate(each).astype(np.float64) for each in (left, right))
     return Compared(

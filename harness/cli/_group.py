@@ -73,10 +73,10 @@ def _spelling(name: str) -> str:
 
 
 class LazyGroup(Group):
-    """A group whose subcommands are modules of `package`; each module defines the click command `command`.
+    """A group whose subcommands are modules; each module defines the click command `command`.
 
-    `modules` maps the name of a subcommand to the name of its module.  A module imports packages such as numpy and
-    pydantic inside functions, because `--help` imports every module.
+    `modules` maps the name of a subcommand to its module, for example `.run` in `package`, or a whole name.  A module
+    imports packages such as numpy and pydantic inside functions, because `--help` imports every module.
     """
 
     def __init__(self, *args: Any, package: str, modules: dict[str, str], **attributes: Any) -> None:
@@ -91,5 +91,5 @@ class LazyGroup(Group):
         """Import the subcommand; None for an unknown name."""
         if name not in self._modules:
             return None
-        command: click.Command = import_module(f"{self._package}.{self._modules[name]}").command
+        command: click.Command = import_module(self._modules[name], self._package).command
         return command

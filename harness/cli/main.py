@@ -14,7 +14,7 @@ import click
 from harness import __version__
 from harness.cli._group import LazyGroup
 from harness.cli._options import NAME, common, usage_error
-from harness.core import installation
+from harness.core import installation, registry
 from harness.core.console import Console, abandon
 from harness.core.errors import EXIT_BUG, EXIT_INFRASTRUCTURE, HarnessError, ToolError, notes_of
 from harness.core.interrupts import interrupt, reason
@@ -56,7 +56,7 @@ def _print_version(context: click.Context, _option: click.Parameter, wanted: boo
 @click.group(
     cls=LazyGroup,
     package="harness.cli",
-    modules={name: name for name in COMMANDS},
+    modules={name: registry.COMMANDS.get(name, f".{name}") for name in COMMANDS},
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=f"\b\nDocumentation: {installation.ROOT}/README.md",
 )

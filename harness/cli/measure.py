@@ -17,7 +17,7 @@ from harness.core.errors import InfrastructureError
 from harness.core.outcome import Outcome
 
 if TYPE_CHECKING:
-    from harness.pipeline.measure import MeasurementRequest
+    from harness.pipeline.measure import Extension, MeasurementRequest
 
 
 @click.command("measure", cls=Command, epilog="Example: harness measure --board xavier --model acas_coc")
@@ -89,7 +89,7 @@ def measure(request: MeasurementRequest, workspace: Workspace, console: Console)
 
 
 def build_request(
-    space: Workspace, *, against: Sequence[Path], profiled: bool = False, **options: Any
+    space: Workspace, *, against: Sequence[Path], extension: Extension | None = None, **options: Any
 ) -> MeasurementRequest:
     """Check the whole request before anything is built; `options` are those of a run and of what is measured."""
     from harness.pipeline import measure as pipeline
@@ -99,4 +99,4 @@ def build_request(
     if not (options["board"] and options["model"]):
         raise click.UsageError("give --board and --model")
     choices = {name: options.pop(name) for name in Choices.__annotations__}
-    return pipeline.build_request(Request(**options), space, against=against, profiled=profiled, **choices)
+    return pipeline.build_request(Request(**options), space, against=against, extension=extension, **choices)

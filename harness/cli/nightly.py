@@ -20,6 +20,7 @@ from rich.text import Text
 
 from harness.boards.workspace import Workspace, write_whole
 from harness.cli._options import as_json, parameters, pass_workspace
+from harness.core import registry
 from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, InfrastructureError, RequestError, ToolError
 from harness.core.safe_io import clean
@@ -89,11 +90,13 @@ def command(
 def taken() -> dict[Action, Taken]:
     """Return the options that an entry may give for each command."""
     from harness.cli import measure, prove, run
-    from harness.cli.case import check
 
-    modules: dict[Action, click.Command]
-    modules = {"run": run.command, "prove": prove.command, "measure": measure.command, "case": check.command}
-    return {action: _taken(known) for action, known in modules.items()}
+    case: click.Group = registry.command("case")
+    check = case.get_command(click.Context(case), "check")
+    assert check is not None  # noqa: S101 - the command of an entry `case`
+    commands: dict[Action, click.Command]
+    commands = {"run": run.command, "prove": prove.command, "measure": measure.command, "case": check}
+    return {action: _taken(known) for action, known in commands.items()}
 
 
 def _taken(known: click.Command) -> Taken:

@@ -16,6 +16,7 @@ from rich.text import Text
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace
+from harness.core import registry
 from harness.core.console import Console
 from harness.core.errors import HarnessError, RequestError
 from harness.core.installation import ROOT
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from harness.report.site import LabContent, QuarantineState
 
 
+DECISION, PAGE = "decide.json", "report.html"
 MUTATION = ROOT / "docs" / "results" / "mutation.md"
 
 
@@ -58,20 +60,17 @@ def command(space: Workspace, /, as_json: bool, decision: Path | None, site: Pat
 
 def report_of_decision(path: Path) -> Path:
     """Write the page of a finished decision anew, and return its path; RequestError if the folder has none."""
-    from harness.report.decision import page
-    from harness.runs.decision.job import DOCUMENT, REPORT
-
     if not (path / "request.decide.json").is_file():
         raise RequestError(f"{path}: not a folder of harness decide", "name a folder under runs/")
-    written = page(path).encode()
-    listed = read_document(path / DOCUMENT).get("files", {}).get(REPORT)
+    written = registry.evidence(DECISION).page(path).encode()
+    listed = read_document(path / DECISION).get("files", {}).get(PAGE)
     if listed not in {None, hashlib.sha256(written).hexdigest()}:
         raise RequestError(
-            f"{path}: this version words the page otherwise, and {DOCUMENT} lists the page that was written",
+            f"{path}: this version words the page otherwise, and {DECISION} lists the page that was written",
             "keep the folder; to see the page of this version, decide again",
         )
-    (path / REPORT).write_bytes(written)
-    return path / REPORT
+    (path / PAGE).write_bytes(written)
+    return path / PAGE
 
 
 def report(folder: Path, nights: int, workspace: Workspace, console: Console) -> None:

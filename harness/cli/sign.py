@@ -9,7 +9,6 @@ import click
 
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
-from harness.cli._claims import claims_of
 from harness.cli._options import as_json, pass_workspace
 from harness.core.console import Console
 from harness.core.errors import InfrastructureError, RequestError
@@ -47,8 +46,8 @@ def sign(run: Path, key: Path, workspace: Workspace, console: Console) -> None:
 
     path, signer = workspace.run(run), private_key(key)
     known = host_fingerprint(workspace.cache / GUEST_KEYS)
-    wanted = Wanted(workspace.boards, report.reports, emulator_key=known)
-    document = _require_sound(path, wanted, workspace, console)
+    wanted = Wanted(workspace, report.reports, emulator_key=known)
+    document = _require_sound(path, wanted, console)
     place = document.with_name(envelope_of(document.name))
     envelope = with_signature(_stated(document, place), signer)
     write_json(place, envelope.to_dict())
@@ -57,21 +56,21 @@ def sign(run: Path, key: Path, workspace: Workspace, console: Console) -> None:
     console.document({"run": str(path), "envelope": str(place), "signed_by": name})
 
 
-def _require_sound(path: Path, wanted: Wanted, workspace: Workspace, console: Console) -> Path:
+def _require_sound(path: Path, wanted: Wanted, console: Console) -> Path:
     """Check all claims, as `harness verify` does; return the document."""
-    from harness.runs.verification import ClaimState
+    from harness.runs.verification import ClaimState, folders
     from harness.runs.verification.folder import how_to_finish
 
-    evidence = claims_of(path, wanted, workspace, console)
+    evidence = folders.read(path)
     if evidence is None:
         raise RequestError(f"{path}: the run is not finished", how_to_finish(path))
-    for found in evidence[2]:
+    for found in folders.claims(evidence, wanted, console.progress):
         words = f"{path}: {found.name} {found.state}: {found.text}", "this cannot be signed: see harness verify"
         if found.state is ClaimState.WRONG:
             raise RequestError(*words)
         if found.needed and found.state is ClaimState.UNCHECKED:
             raise InfrastructureError(*words)
-    return evidence[0]
+    return path / evidence.name
 
 
 def _stated(document: Path, place: Path) -> Envelope:

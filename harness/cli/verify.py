@@ -12,7 +12,6 @@ from rich.text import Text
 
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
-from harness.cli._claims import claims_of
 from harness.cli._options import as_json, pass_workspace, recomputed
 from harness.core.console import Console
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
@@ -56,18 +55,18 @@ def command(
     from harness.runs.verification import Wanted
 
     known = host_fingerprint(space.cache / GUEST_KEYS)
-    wanted = Wanted(space.boards, report.reports, public_key(key) if key else None, reference, rebuild, known)
+    wanted = Wanted(space, report.reports, public_key(key) if key else None, reference, rebuild, known)
     return verify(run, wanted, space, Console.open(as_json=as_json))
 
 
 def verify(run: Path, wanted: Wanted, workspace: Workspace, console: Console) -> int:
     """Verify evidence; `run` is a folder, or its name under runs/."""
-    from harness.runs.verification import is_valid
+    from harness.runs.verification import folders, is_valid
 
     path = workspace.run(run)
-    evidence = claims_of(path, wanted, workspace, console)
-    document = evidence[1] if evidence else {}
-    claims = list(evidence[2]) if evidence else [_unfinished(path)]
+    evidence = folders.read(path)
+    document = evidence.run if evidence else {}
+    claims = list(folders.claims(evidence, wanted, console.progress)) if evidence else [_unfinished(path)]
     found = is_valid(claims)
     console.show(_table(claims), Text(f"{WORDS[found]}{_verdict(document)}", style="bold" if found else "bold red"))
     console.document(_document(path, document, claims))

@@ -100,3 +100,9 @@ def _digest(path: Path, algorithm: str) -> str:
     """Return the hash of a file as RECORD states it: URL-safe base64 without padding."""
     digest = hashlib.new(algorithm, path.read_bytes()).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def module_of(kind: type) -> str:
+    """Return the path in the repository of the file that defines a class, or the name of a third party's module."""
+    module = kind.__module__
+    return f"{module.replace('.', '/')}.py" if module.startswith("harness.") else module

@@ -68,6 +68,7 @@ class HalfElements(IntegerElements):
     )
     errors = Ability[Errors](lambda layer: Errors(layer, specified=layer.specified))
     types: ClassVar[Sequence[np.dtype[Any]]] = (FLOAT16,)
+    takes_infinities = True
 
     @classmethod
     def read(cls, node: Any) -> Self:

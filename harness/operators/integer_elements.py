@@ -134,10 +134,16 @@ class IntegerElements(Listed):
     @classmethod
     def constants_of(cls, node: Node, sources: Sequence[Any]) -> Terms:
         """Return the constant operands."""
-        return tuple(
-            broadcast.constant(node, position, sources, cls.text.role(position)) if name in node.constants else None
-            for position, name in enumerate(node.inputs)
-        )
+        terms = list[Array | None]()
+        for position, name in enumerate(node.inputs):
+            is_constant, role = name in node.constants, cls.text.role(position)
+            read = (
+                broadcast.constant(node, position, sources, role, takes_infinities=cls.takes_infinities)
+                if is_constant
+                else None
+            )
+            terms.append(read)
+        return tuple(terms)
 
     @classmethod
     def of_operands(cls, node: Node, sources: Sequence[Any], terms: Terms, options: Options = ()) -> Self:

@@ -11,11 +11,11 @@ import numpy as np
 
 from harness.core.arrays import Array
 from harness.operators.base import Ability, Constants, fields
+from harness.operators.elementary import Exp
 from harness.operators.exact.expression import larger
 from harness.operators.exact.fragments import EXPONENTIAL
 from harness.operators.exact.functions import exponential
 from harness.operators.exact.stages import Source, Stage, array, fold, formula, program
-from harness.operators.exp import Exp
 from harness.operators.float_errors import UNIT_ROUNDOFF, Perturbed, gamma
 from harness.operators.node import Node
 from harness.operators.rows import EXAMPLE, Axes, Rows

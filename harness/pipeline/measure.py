@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Unpack
+from typing import TypeAlias, Unpack
 
 import numpy as np
 
@@ -27,30 +27,33 @@ from harness.model.network import Network
 from harness.pipeline import attempt
 from harness.report.plan_table import plan_table
 from harness.runs import job as jobs
-from harness.runs import profile
 from harness.runs.entries import MeasurementDocument
 from harness.runs.job import Job, Request
 from harness.runs.measurement import base, document, segments
 from harness.runs.measurement.base import READINGS_FILE, Base
 from harness.runs.measurement.document import Cpu, Measured, Priority
 from harness.runs.measurement.request import Choices, MeasurementOptions, Quantity, options_for
-from harness.runs.measurement.segments import Measurer, Probe, Work
+from harness.runs.measurement.segments import Measurer, Probe, Readings, Work
 
 LOAD_LIMIT_S = 4 * 3600.0
 """Limit of a load in addition to the requested duration: an abandoned load ends by itself."""
+
+
+Extension: TypeAlias = Callable[[Job, MeasurementDocument, Readings, Mapping[Quantity, Cpu], Sequence[Base]], object]
+"""Writes files of an application into the folder of a measurement, from its readings and processor times."""
 
 
 @dataclass(frozen=True)
 class MeasurementRequest:
     """A checked request: the run, the measured quantity, and the measurements to compare with.
 
-    A `profiled` one also measures processor times, if the board is real, and writes the profile.
+    With an `extension`, processor times are measured too, if the board is real.
     """
 
     request: Request
     options: MeasurementOptions
     bases: tuple[Base, ...]
-    profiled: bool = False
+    extension: Extension | None = None
 
 
 def build_request(
@@ -58,7 +61,7 @@ def build_request(
     workspace: Workspace,
     *,
     against: Sequence[Path] = (),
-    profiled: bool = False,
+    extension: Extension | None = None,
     **choices: Unpack[Choices],
 ) -> MeasurementRequest:
     """Check the whole request before anything is built; vectors and trace of `request` are replaced.
@@ -78,7 +81,7 @@ def build_request(
     request = dataclasses.replace(request, block=1, trace=0, vectors=str(-(-options.vectors // network.steps)))
     paths = [workspace.run(path) for path in against]
     bases = _bases(paths, board, request, options, network, workspace) if against else ()
-    return MeasurementRequest(request, options, bases, profiled)
+    return MeasurementRequest(request, options, bases, extension)
 
 
 def _bases(
@@ -124,8 +127,8 @@ def _carry_out(
     np.save(job.folder.path / READINGS_FILE, readings)
     console.note("computing the statistics")
     result = document.conclude(job, measurement.options, measured, readings, measurement.bases)
-    if measurement.profiled:
-        profile.write(job, result, readings, measured.cpu, measurement.bases)
+    if measurement.extension:
+        measurement.extension(job, result, readings, measured.cpu, measurement.bases)
     return attempt.finish(job, result, notify)
 
 
@@ -168,7 +171,7 @@ def _on_board(
                 measured_segments.append(segment)
                 snapshots.append(take(board))
                 bar.advance(len(segment.readings))
-            is_timed = measurement.profiled and not job.profile.emulated
+            is_timed = measurement.extension is not None and not job.profile.emulated
             cpu = _processor_times(measurer, work, notify) if is_timed else {}
         if load.failure:
             raise BoardError(f"load {load.name} ended before the measurement: {load.failure}")

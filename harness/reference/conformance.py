@@ -11,14 +11,18 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx.numpy_helper
 
 from harness.core.arrays import Array
 from harness.core.errors import HarnessError, RequestError
+from harness.model.network import Network
 from harness.model.onnx_runtime.agreement import BOUNDED, padded
-from harness.operators.tensor import SHORT
+from harness.operators.float_contraction import FloatContraction
+from harness.operators.matrix_product import MatrixProduct
+from harness.operators.tensor import FLOAT16, SHORT, SHORT_FLOATS
 from harness.reference.backend import HarnessBackend
 
 PASS, REFUSED, WRONG, NOT_STATED = "pass", "refused", "wrong", "not stated"
@@ -117,7 +121,7 @@ def outcome(case: Case) -> Outcome:
             results = prepared.outputs(network, vectors)
             layers.update(type(layer).__name__ for layer in network.layers)
             for result, value in zip(results, map(as_array, expected), strict=True):
-                _require_near(result, value, case)
+                _require_near(result, value, case, _share(case, network, value))
     except RequestError as error:
         return Outcome(case.name, case.operator, REFUSED, error.message)
     except (AssertionError, HarnessError) as error:
@@ -137,7 +141,18 @@ def _has_texts(case: Case) -> bool:
     return any(value.type.tensor_type.elem_type == onnx.TensorProto.STRING for value in values)
 
 
-def _require_near(result: Array, expected: Array, case: Case) -> None:
+def _share(case: Case, network: Network, expected: Array) -> float:
+    """Return the accepted difference as a share of the greatest value.
+
+    Sums of float16 and bfloat16 are rounded once here, and after each operation in the tests.
+    """
+    has_sums = any(isinstance(layer, FloatContraction | MatrixProduct) for layer in network.layers)
+    if has_sums and expected.dtype in (FLOAT16, SHORT_FLOATS[0]):
+        return float(ml_dtypes.finfo(expected.dtype).eps)  # type: ignore[no-untyped-call]
+    return ROUNDING.get(case.operator, 0)
+
+
+def _require_near(result: Array, expected: Array, case: Case, share: float) -> None:
     """Raise AssertionError where type, shape or values of an output are others."""
     if case.operator in BOUNDED:
         expected = padded(expected, result.shape)
@@ -147,7 +162,7 @@ def _require_near(result: Array, expected: Array, case: Case) -> None:
         )
     if result.dtype in SHORT:
         result, expected = result.astype(np.float32), expected.astype(np.float32)
-    rounding = ROUNDING.get(case.operator, 0) * np.abs(expected).max(initial=0)
+    rounding = share * np.abs(expected).max(initial=0)
     np.testing.assert_allclose(result, expected, rtol=case.relative, atol=max(case.absolute, rounding))
 
 

@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-from jinja2 import ChainableUndefined, Environment, PackageLoader
+from jinja2 import ChainableUndefined, ChoiceLoader, Environment, PackageLoader
 
 from harness import __version__
 from harness.core.strict_json import number
@@ -24,6 +24,7 @@ from harness.operators.counters import percent
 from harness.runs.entries import DisagreementEntry, InputEntry, PreviousEntry, Provenance
 from harness.runs.facts import bound_share, disagreement_text, engines_text, place, value_text, whole_text
 
+REPORTS = "harness.report"
 NOT_RECORDED = "not recorded"
 
 CHECK_FILES = """\
@@ -47,10 +48,13 @@ class Check:
 
 
 @functools.cache
-def environment() -> Environment:
-    """Return the templates, which escape every text; values that a document lacks are undefined."""
+def environment(package: str = REPORTS) -> Environment:
+    """Return the templates of all reports and those of `package`, an application.
+
+    They escape every text; values that a document lacks are undefined.
+    """
     found = Environment(
-        loader=PackageLoader("harness.report"),
+        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((REPORTS, package))]),
         autoescape=True,
         undefined=ChainableUndefined,  # optional parts of the document end up in `recorded`
         trim_blocks=True,
@@ -84,11 +88,12 @@ class Script:
 
 
 @functools.cache
-def script(*names: str) -> Script:
-    """Return the scripts of these files among the templates, as one."""
-    loader = environment().loader
+def script(*names: str, package: str = REPORTS) -> Script:
+    """Return the scripts of these files among the templates of `package`, as one."""
+    templates = environment(package)
+    loader = templates.loader
     assert loader is not None  # noqa: S101 - environment() has one
-    text = "".join(loader.get_source(environment(), name)[0] for name in names)
+    text = "".join(loader.get_source(templates, name)[0] for name in names)
     return Script(text, f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}")
 
 

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from harness.analysis.proof_document import ProofDocument
-from harness.analysis.traceability import TraceabilityDocument
 from harness.build.bundle import Manifest
+from harness.core import registry
 from harness.core.document import Document, json_schema
 from harness.core.installation import ROOT
 from harness.model.analysis.document import AnalysisDocument
 from harness.nightly.record import NightDocument
-from harness.runs.cases.entries import CaseDocument
-from harness.runs.decision.entries import BoundsDocument, DecisionDocument
 from harness.runs.entries import MeasurementDocument, RunDocument
-from harness.runs.profile import ProfileDocument
-from harness.runs.wcet import WcetDocument
 
 FOLDER = ROOT / "docs" / "schemas"
 DOCUMENTS: dict[str, type[Document]] = {
     "run": RunDocument,
     "measurement": MeasurementDocument,
-    "profile": ProfileDocument,
     "proof": ProofDocument,
-    "traceability": TraceabilityDocument,
     "night": NightDocument,
-    "decision": DecisionDocument,
-    "decision_by_bounds": BoundsDocument,
-    "wcet": WcetDocument,
-    "case": CaseDocument,
     "bundle": Manifest,
     "analysis": AnalysisDocument,
+    **{name: registry.document(name) for name in registry.DOCUMENTS},
 }
 
 

@@ -37,6 +37,7 @@ from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import CryptoSigner, Signature, SSlibKey
 
 from harness.boards.keys import fingerprint
+from harness.core import registry
 from harness.core.errors import RequestError
 from harness.core.safe_io import parse_json
 
@@ -98,27 +99,23 @@ def _read(path: Path, *, private: bool) -> bytes:
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-PREDICATES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "run.json": ("urn:harness:run:v2", ()),
-    "decide.json": ("urn:harness:decision:v1", ("model", "property", "verdict", "counts", "harness")),
-    "wcet.json": (
-        "urn:harness:bounds:v1",
-        ("board", "model", "model_sha256", "bundle", "program_sha256", "instructions", "harness"),
-    ),
-    "case.json": ("urn:harness:case:v1", ("request", "model", "template", "content_sha256", "harness")),
-}
-"""The type of the predicate of each document, and the entries that it repeats; a run has its own predicate."""
+RUN_PREDICATE = "urn:harness:run:v2"
 BOARD = ("name", "soc", "kind", "address", "host_key", "machine_id", "boot_id")
 
 
 def statement(content: bytes, name: str = "run.json") -> bytes:
     """Return the statement of the document `name`, as canonical JSON; KeyError if it lacks an entry."""
-    found, (predicate_type, entries) = parse_json(content), PREDICATES[name]
+    found, predicate_type = parse_json(content), RUN_PREDICATE
+    if name == "run.json":
+        predicate = _of_run(found)
+    else:
+        predicate_type, entries = registry.evidence(name).predicate
+        predicate = {key: found[key] for key in entries}
     document = {
         "_type": STATEMENT_TYPE,
         "subject": [{"name": name, "digest": {"sha256": hashlib.sha256(content).hexdigest()}}],
         "predicateType": predicate_type,
-        "predicate": {key: found[key] for key in entries} if entries else _of_run(found),
+        "predicate": predicate,
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 

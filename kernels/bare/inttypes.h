@@ -1,4 +1,4 @@
-/* How numbers of 64 bits are printed. */
+/* Conversion specifiers of 64-bit numbers. */
 #ifndef INTTYPES_H
 #define INTTYPES_H
 

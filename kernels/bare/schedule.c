@@ -71,7 +71,7 @@ void schedule_start(const struct options *options)
     }
 }
 
-/* Whether all parties have come to the barrier of this step; the first call for a step is the item's own coming. */
+/* Returns whether all parties have reached the barrier of this step; the first call for a step counts the item. */
 static bool has_met(struct worker *worker, const struct step *step, uint64_t execution)
 {
     uint64_t *arrived = &schedule.arrived[step->index];

@@ -125,7 +125,7 @@ int fputs(const char *text, FILE *file)
     return fwrite(text, 1, length, file) == length ? 0 : EOF;
 }
 
-/* Where formatted text goes: a file, or an array that keeps what has room. */
+/* Destination of formatted text: a file, or an array, which drops what exceeds its size. */
 struct sink {
     FILE *file;
     char *text;

@@ -1,4 +1,4 @@
-/* What kernels and generated code use and ISO C90 lacks: types of a known size, checked here, and a few functions.
+/* Replacements for what ISO C90 lacks: types of a known size, checked here, and a few functions.
  *
  * Included in place of stdint.h, stdbool.h and math.h where `standard: c89` is set (harness/targets/c/dialect.py).
  */

@@ -42,11 +42,11 @@
 
 enum { LANES = 16, QUAD = 4, GROUP_BYTES = LANES * QUAD };
 
-/* Of functions that are called with literal sizes: short loops disappear, and tails have a known size. */
+/* For functions that are called with literal sizes: short loops are unrolled, and tails have a known size. */
 #define WITH_LITERALS static inline __attribute__((always_inline))
 #define UNROLLED _Pragma("GCC unroll 16")
 
-/* Where the codes of LANES lanes are, from that of the first on: lane by lane, and byte by byte where all are near. */
+/* Offsets of the codes of LANES lanes from that of the first: per lane, and per byte where all are near. */
 struct lanes_places {
     uint32_t place[LANES];
     uint8_t byte[GROUP_BYTES];
@@ -382,7 +382,7 @@ static inline void lanes_scale(const int32_t *acc, const float *m, float *y)
     _mm256_storeu_ps(y + 8, lanes_product(acc + 8, _mm256_loadu_ps(m + 8)));
 }
 
-/* Of eight lanes the codes as bits, 0 to 255. */
+/* Returns the codes of eight lanes as bits, 0 to 255. */
 static inline __m256i lanes_round_half(__m256 v, int32_t qmin, int32_t qmax, int32_t zy)
 {
     const __m256 low = _mm256_set1_ps((float)(qmin - zy)), high = _mm256_set1_ps((float)(qmax - zy));
@@ -595,7 +595,7 @@ static inline void lanes_scale(const int32_t *acc, const float *m, float *y)
         vst1q_f32(y + lane, lanes_product(acc + lane, vld1q_f32(m + lane)));
 }
 
-/* Of four lanes the codes, in 16 bits. */
+/* Returns the codes of four lanes, in 16 bits. */
 static inline int16x4_t lanes_round_quarter(float32x4_t v, int32_t qmin, int32_t qmax, int32_t zy)
 {
     const float32x4_t low = vdupq_n_f32((float)(qmin - zy)), high = vdupq_n_f32((float)(qmax - zy));

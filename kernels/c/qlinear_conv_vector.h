@@ -45,7 +45,7 @@ WITH_LITERALS size_t conv_least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Of the padded image what windows read. */
+/* Height of the part of the padded image that windows read. */
 WITH_LITERALS size_t conv_height(const struct window *w)
 {
     return (w->rows - 1) * w->stride_y + (w->kernel_height - 1) * w->dilation_y + 1;

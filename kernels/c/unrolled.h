@@ -1,7 +1,7 @@
-/* What code without tables holds in its statements, asked of that code itself: for the proof, once, in init.
+/* Constants of code that has no tables, computed by that code itself: for the proof, once, in init.
  *
- *     start[n]    = acc[n] where all codes are 0        int32
- *     terms[n][k] = what code 1 of input k adds to it   int32
+ *     start[n]    = acc[n] if all codes are 0           int32
+ *     terms[n][k] = the summand of code 1 of input k    int32
  */
 #ifndef UNROLLED_H
 #define UNROLLED_H

@@ -15,7 +15,7 @@ __device__ inline float multiply(float a, float b)
     return __fmul_rn(a, b);
 }
 
-/* Of equal values the first stays. */
+/* Keeps the first of equal values. */
 __device__ inline float larger(float y, float x)
 {
     return x > y ? x : y;

@@ -94,7 +94,7 @@ template <typename T, unsigned POSITIONS = 1> struct Values {
     }
 };
 
-/* The same in global memory; zeros behind the last vector. */
+/* A row in global memory; zeros behind the last vector. */
 template <typename T, unsigned WIDTH> struct Row {
     const T *rows;
     Carried vectors;
@@ -159,13 +159,13 @@ __device__ inline void fill(uint32_t *tile, const Value &value)
     });
 }
 
-/* Whether rows of codes in global memory, which begin at a word, are read and written four codes at a time. */
+/* Returns whether rows of codes in global memory, which begin at a word, are accessed four codes at a time. */
 template <typename T, unsigned WIDTH, unsigned POSITIONS> __host__ __device__ constexpr bool in_words()
 {
     return sizeof(T) == 1 && WIDTH % 4 == 0 && (POSITIONS == 1 || POSITIONS % 4 == 0);
 }
 
-/* Of four words of four codes each: word i has code i of each.  Makes words of channels of those of positions, and back. */
+/* Transposes four words of four codes: word i has code i of each.  Exchanges words of positions and of channels. */
 __device__ inline uint4 transposed(uint4 a)
 {
     const uint32_t xy_01 = __byte_perm(a.x, a.y, 0x5140), xy_23 = __byte_perm(a.x, a.y, 0x7362);
@@ -266,7 +266,7 @@ __device__ inline int4 accumulate_four(const uint32_t *a, const uint4 *b, uint4 
     return as_signed(acc);
 }
 
-/* What finishing group g gives, to its place in the tile: one word of codes, or up to four values. */
+/* Writes the result of group g to the tile: one word of codes, or up to four values. */
 template <unsigned WIDTH> __device__ inline void put(uint32_t *tile, unsigned g, uint32_t codes)
 {
     tile[g * STRIDE] = codes;

@@ -63,7 +63,7 @@ static unsigned vectors_to_a_block(size_t vectors)
     return carried;
 }
 
-/* What the proof asks of a kernel; nothing in an execution. */
+/* A query of the proof to a kernel; empty in an execution. */
 struct question {
     enum part part;
     CUdeviceptr given, made;
@@ -227,7 +227,7 @@ static void write_times(const struct gpu_item *item)
     device_times_close();
 }
 
-/* What is timed, traced or shifted step by step has to end with its step; the proof reads what a launch hands over. */
+/* Timed, traced or delayed launches end with their step; the proof reads the output of each launch. */
 static bool waits(const struct gpu_launch *launch, const struct options *options)
 {
     for (size_t i = 0; i < launch->array_count; ++i)

@@ -25,7 +25,7 @@
 #include "options.h"
 #include "part.h"
 
-/* What an activation is to a launch. */
+/* The role of an activation in a launch. */
 enum gpu_role {
     GPU_SOURCE,     /* copied to the GPU before the kernels */
     GPU_RESULT,     /* copied back: the processor reads it */
@@ -62,7 +62,7 @@ struct gpu_kernel {
     CUfunction function;
 };
 
-/* What the GPU's own events say of a launch, copies included; warm-ups are left out. */
+/* Times of a launch by the GPU's own events, copies included, warm-ups excluded. */
 struct gpu_times {
     bool wanted;
     size_t warmup; /* executions that are still to be left out */
@@ -147,7 +147,7 @@ void gpu_finish(const struct gpu_item *item);
 /* Passes vectors through a stage. */
 void gpu_apply(struct gpu_stage *stage, size_t vectors, const void *inputs, void *outputs);
 
-/* What the code runs on, in words: the GPU, its driver, the code that was loaded. */
+/* Description of the device: the GPU, its driver, the loaded code. */
 const char *gpu_device(void);
 
 #endif

@@ -101,7 +101,7 @@ __device__ inline void wmma_store(int32_t *sums, const int32_t (&s)[8], unsigned
 
 #if __CUDA_ARCH__ >= 750
 
-/* What the instruction multiplies in the place of a code. */
+/* The factor that the instruction multiplies for a code. */
 template <typename A> struct Multiplicand {
     using Type = A;
     enum : int { LESS = 0 };

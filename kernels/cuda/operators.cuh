@@ -1,4 +1,4 @@
-/* What kernels share beside the rounding: operators that read many values of `x`, which gives them by x[n]; four outputs.
+/* Functions of kernels beside the rounding: operators that read many values x[n] and compute four outputs.
  */
 #ifndef OPERATORS_CUH
 #define OPERATORS_CUH

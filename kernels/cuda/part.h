@@ -1,4 +1,4 @@
-/* What a kernel does of a layer: all of it, or what the proof asks for, a part by itself.
+/* The part of a layer that a kernel computes: all of it, or one stage for a query of the proof.
  *
  * Both take the same way through the same kernel, and so through the same copy of the layer's functions.
  */

@@ -86,7 +86,7 @@ template <typename W, unsigned INPUTS> struct Products {
         OUTSIDE = W::IMAGE,
     };
 
-    /* Where the place of a window is in the image. */
+    /* Returns the index in the image of a place of a window. */
     static __device__ inline unsigned at(unsigned position, unsigned place)
     {
         const unsigned row = W::row(position, place / W::KERNEL_WIDTH);

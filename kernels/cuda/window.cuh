@@ -34,7 +34,7 @@ struct Window {
         return position % COLUMNS * STRIDE_X + j * DILATION_X - LEFT;
     }
 
-    /* Whether value (i, j) of a window is at this place of the image, and the position of that window. */
+    /* Returns whether value (i, j) of a window is at this place of the image; computes the position of that window. */
     static __device__ inline bool reaches(unsigned place, unsigned i, unsigned j, unsigned &position)
     {
         const unsigned down = place / WIDTH + TOP, right = place % WIDTH + LEFT;

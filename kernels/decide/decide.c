@@ -427,7 +427,7 @@ static uint8_t decide_batch(Work *work, const Batch *batch)
 
 /* ---- boxes ---- */
 
-/* Whether sums stay in int32 for all codes, and float32 products finite.  Finds planes and plain. */
+/* Checks that sums fit int32 for all codes and that float32 products are finite.  Computes planes and plain. */
 static int measure_layer(const DecideLayer *layer, int32_t *planes, int32_t *plain)
 {
     if (layer->depth < 1 || layer->depth > DECIDE_WIDTH || layer->width < 1 || layer->width > layer->padded ||
@@ -484,7 +484,7 @@ static void *take(size_t *used, uint8_t *memory, size_t bytes)
     return taken;
 }
 
-/* Where the parts of the memory are; returns its size. */
+/* Places the parts of the memory; returns its size. */
 static size_t lay_out(Work *work, uint8_t *memory, size_t samples)
 {
     size_t used = 0, width = 0;

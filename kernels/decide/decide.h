@@ -59,7 +59,7 @@ typedef struct {
     int32_t low[DECIDE_AXES], extent[DECIDE_AXES];
 } DecideBox;
 
-/* Where decisions go: code c of axis k belongs to segment[k][c]; regions[sum_k stride[k] * segment[k][c_k]]. */
+/* Layout of decisions: code c of axis k belongs to segment[k][c]; regions[sum_k stride[k] * segment[k][c_k]]. */
 typedef struct {
     const uint16_t *segment[DECIDE_AXES];   /* (256,) each */
     int64_t stride[DECIDE_AXES];
@@ -73,7 +73,7 @@ typedef struct {
  * Each thread may run its own call; two calls at the same time need regions of their own. */
 uint64_t decide_box(const DecideNetwork *network, const DecideBox *box, const int32_t *batch, DecideRegions *regions);
 
-/* Whether memory suffices and no limit is exceeded. */
+/* Returns whether the memory suffices and no limit is exceeded. */
 int32_t decide_fits(const DecideNetwork *network, const DecideBox *box, const int32_t *batch);
 
 /* Finds the first code vector of the box, in batch order, whose set has a decision of `wanted`; returns 1 and the
@@ -84,7 +84,7 @@ int32_t decide_find(const DecideNetwork *network, const DecideBox *box, const in
 /* The name of the kernel: "AVX512-VNNI", "AVX2", "NEON", "NEON dot product", "portable". */
 const char *decide_kernel(void);
 
-/* The same decisions, one code vector after the other, without batches, bounds or vectors: (count, axes) codes, sets
+/* Computes these decisions one vector after the other, without batches, bounds or SIMD: (count, axes) codes, sets
  * (count,).  For networks that decide_box does not refuse. */
 void decide_each(const DecideNetwork *network, const uint8_t *codes, uint64_t count, uint8_t *sets);
 

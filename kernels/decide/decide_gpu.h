@@ -1,4 +1,4 @@
-/* What the kernel of decide.cu is given.  All pointers are to the GPU's memory, also those within structs. */
+/* Arguments of the kernel of decide.cu.  All pointers are to the GPU's memory, also those within structs. */
 #ifndef DECIDE_GPU_H
 #define DECIDE_GPU_H
 

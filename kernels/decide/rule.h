@@ -11,7 +11,7 @@ static inline Integers codes_of(const DecideLayer *layer, Integers acc, Floats m
     return round_clamped(scaled(acc, m), (float)(layer->low - zero), (float)(layer->high - zero)) + zero;
 }
 
-/* What the rule compares: the score or its code, and its negative where the least is asked for. */
+/* The values that the rule compares: the score or its code, negated if the rule selects the least. */
 static inline Floats compared_scores(const DecideNetwork *network, Integers acc, Floats m)
 {
     const DecideLayer *last = &network->layer[network->layers - 1];

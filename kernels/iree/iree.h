@@ -11,7 +11,7 @@
 
 enum { IREE_VERSION = 6, IREE_ALIGNMENT = 64 };
 
-/* What surrounds a dispatch: constants and functions of the caller, the processor's features.  All is 0 here. */
+/* Environment of a dispatch: constants and functions of the caller, the processor's features.  All is 0 here. */
 struct iree_environment {
     const uint32_t *constants;
     int (*import_thunk)(void *function, void *parameters, void *context, void *reserved);
@@ -20,7 +20,7 @@ struct iree_environment {
     uint64_t processor[8];
 };
 
-/* What all workgroups of a dispatch have in common. */
+/* State that all workgroups of a dispatch share. */
 struct iree_dispatch {
     uint32_t size_x, size_y; /* of a workgroup, 1 */
     uint16_t size_z;
@@ -54,7 +54,7 @@ struct iree_header {
     uint32_t sanitizer;
 };
 
-/* What a dispatch needs. */
+/* Requirements of a dispatch. */
 struct iree_attributes {
     uint64_t flags;
     uint16_t memory_pages; /* of a workgroup */
@@ -87,7 +87,7 @@ struct iree_library {
 /* Returns the library, or NULL if it has another version. */
 typedef const struct iree_library *iree_query(uint32_t version, const struct iree_environment *environment);
 
-/* What the program will call: the function, and its number of constants and bindings. */
+/* A function to call, with its numbers of constants and bindings. */
 struct iree_call {
     iree_function *function;
     uint8_t constants, bindings;

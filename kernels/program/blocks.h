@@ -1,4 +1,4 @@
-/* How many vectors the next execution has. */
+/* The number of vectors of the next execution. */
 #ifndef BLOCKS_H
 #define BLOCKS_H
 

@@ -12,7 +12,7 @@ struct buffer {
     size_t row, copies;
 };
 
-/* Of a task, or from network.task_count on of an input. */
+/* Returns the buffer of a task, or of an input for indices from network.task_count on. */
 static inline struct buffer buffer_of(size_t index)
 {
     if (index >= network.task_count) {

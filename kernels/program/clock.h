@@ -1,7 +1,7 @@
-/* What is read before and after a step: the clock TIME_SOURCE, or one of the processor's counters.
+/* The quantity read before and after a step: the clock TIME_SOURCE, or a counter of the processor.
  *
- * A clock's reading is kept as it is and made nanoseconds later: a division belongs behind the measurement.
- * CNTVCT is the generic timer of Armv8-A, read directly; the barrier before it lets no later reading overtake.
+ * Readings of a clock are converted to nanoseconds after the measurement: a division would disturb it.
+ * CNTVCT is the generic timer of Armv8-A, read directly; the barrier before it keeps readings in order.
  */
 #ifndef CLOCK_H
 #define CLOCK_H
@@ -37,7 +37,7 @@ static inline uint64_t clock_ns(uint64_t reading)
     return reading / frequency * 1000000000u + reading % frequency * 1000000000u / frequency;
 }
 
-/* What the clock says of its own step. */
+/* Resolution of the clock by its own statement. */
 static inline double clock_resolution_ns(void)
 {
     return 1e9 / (double)clock_frequency();
@@ -66,12 +66,12 @@ static inline double clock_resolution_ns(void)
 
 #endif
 
-/* What a reading is of: the clock, a counter of what the calling thread does in user space, or the processor time of
+/* The quantity of a reading: the clock, a counter of the calling thread in user space, or the processor time of
  * this thread in ns: all of it, in user space, or in the kernel.  Linux divides all of it by the states that it finds at
  * its ticks, those of the readings included: user and system time are those of steps that are long against both. */
 enum quantity { READ_TIME, READ_INSTRUCTIONS, READ_CYCLES, READ_CPU, READ_USER, READ_SYSTEM };
 
-/* What all threads read; before they start. */
+/* Selects the quantity that all threads read; call it before they start. */
 void meter_choose(enum quantity quantity);
 
 /* Opens the counter of the calling thread, if it needs one.  Exits with a message where the system has none. */
@@ -80,7 +80,7 @@ void meter_open(void);
 /* A reading of what the calling thread has opened. */
 uint64_t meter_read(void);
 
-/* What lies between two readings, in ns or in events.  Exits with a message if the later one is less. */
+/* Returns the difference of two readings, in ns or in events.  Exits with a message if the later one is less. */
 uint64_t meter_difference(uint64_t begin, uint64_t end);
 
 #endif

@@ -1,4 +1,4 @@
-/* What accelerators say of their own times: DIR/times_<item>.jsonl, one line for each thing that was timed. */
+/* Times that accelerators measured themselves: DIR/times_<item>.jsonl, one line for each timed part. */
 #ifndef DEVICE_TIMES_H
 #define DEVICE_TIMES_H
 

@@ -22,7 +22,7 @@
 
 enum { PROTOCOL = 7 }; /* raised when the command line, the files or the JSON lines change their meaning */
 
-/* How much was done. */
+/* Counts of the completed work. */
 struct counts {
     size_t vectors;
     size_t blocks;
@@ -60,7 +60,7 @@ static void print_text(const char *text)
         putchar(*text == '"' || *text == '\\' || (unsigned char)*text < ' ' ? '?' : *text);
 }
 
-/* What the program has found wrong with itself. */
+/* Prints a fault that the program detected in itself. */
 static void print_fault(const char *text)
 {
     printf("\"fault\": \"");
@@ -68,7 +68,7 @@ static void print_fault(const char *text)
     printf("\", ");
 }
 
-/* Of every item's thread; schedule_stop has been called. */
+/* Prints the environment of every item's thread; schedule_stop has been called. */
 static void print_fp_environment(void)
 {
     printf("\"fp_environment\": [");
@@ -104,7 +104,7 @@ static struct disturbances difference(struct disturbances begin, struct disturba
         end.minor_faults - begin.minor_faults, end.major_faults - begin.major_faults};
 }
 
-/* How many blocks there will be: the sizes are drawn from `random`, a copy. */
+/* Returns the number of blocks: the sizes are drawn from `random`, a copy. */
 static size_t count_blocks(const struct options *options, struct random random, size_t vectors)
 {
     size_t blocks = 0;
@@ -223,7 +223,7 @@ static void print_readings(size_t readings)
            clock_resolution_ns());
 }
 
-/* What each item runs on that does not run on the processor. */
+/* Prints the device of each item that does not run on the processor. */
 static void print_devices(void)
 {
     const char *separator = "";

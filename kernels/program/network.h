@@ -1,4 +1,4 @@
-/* What the generated network.c tells the board program: layers, items, schedule.  All tables are constant. */
+/* Interface of the generated network.c: layers, items, schedule.  All tables are constant. */
 #ifndef NETWORK_H
 #define NETWORK_H
 
@@ -118,9 +118,9 @@ struct item {
     size_t step_count;
 };
 
-/* What orders a task of one item before tasks of others, once an execution; in a pipeline there is none.
+/* A synchronisation that orders a task of one item before tasks of others, once per execution; none in a pipeline.
  *
- * At a barrier all its parties meet; a flag is raised by its writer, and the readers wait for it.
+ * All parties wait at a barrier; a flag is set by its writer, and the readers wait for it.
  */
 struct hand_over {
     const char *name;

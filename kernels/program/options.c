@@ -10,7 +10,7 @@
 #include "generate.h"
 #include "network.h"
 
-/* What a counter of vectors holds, at most all float32: 32-bit processors have a vector less. */
+/* Largest count of vectors, at most all float32: 32-bit processors have one vector less. */
 #define MOST_VECTORS (SIZE_MAX > UINT32_MAX ? 1LL + UINT32_MAX : (long long)UINT32_MAX)
 
 enum { OPTION_VERSION = 1, OPTION_VECTORS, OPTION_OUT, OPTION_DUMP, OPTION_BLOCK, OPTION_TIME, OPTION_WARMUP,
@@ -19,7 +19,7 @@ enum { OPTION_VERSION = 1, OPTION_VECTORS, OPTION_OUT, OPTION_DUMP, OPTION_BLOCK
        OPTION_TASK, OPTION_RANDOM_VECTORS, OPTION_PAIR_VECTORS, OPTION_RANDOM_BLOCK, OPTION_EXECUTIONS, OPTION_JITTER,
        OPTION_WINDOWS, OPTION_EVERY_SIZE };
 
-/* How an option is written, and whether a value follows it as a word of its own. */
+/* Spelling of an option, and whether a value follows it as a separate argument. */
 static const struct option {
     const char *name;
     bool has_value;

@@ -32,7 +32,7 @@ struct block {
     size_t done;                              /* blocks */
 };
 
-/* What is to be done on the thread of an item. */
+/* A query to execute on the thread of an item. */
 struct question {
     const struct options *options;
     const struct stage *stage;

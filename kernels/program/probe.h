@@ -1,5 +1,5 @@
-/* What is asked of parts of the program: for the proof its constants, its stages and its launches with inputs of the
- * host's choice; for the measurement what a reading costs.
+/* Queries to parts of the program: for the proof its constants, its stages and its launches with inputs of the
+ * host's choice; for the measurement the cost of a reading.
  *
  * A stage is the code that the schedule runs; a launch is run with the buffers that the schedule uses, too.  A stage on
  * the processor reads and writes the buffers that the schedule passes to it, or an array on the stack of its thread.
@@ -11,8 +11,8 @@
 
 #include "options.h"
 
-/* How much was done: vectors passed through (or tables written), rows written, executions of a launch; and what the
- * program has found wrong with itself, in words. */
+/* Counts of completed work: vectors passed through (or tables written), rows written, executions of a launch; and the
+ * fault that the program detected in itself, as text. */
 struct probed {
     size_t vectors;
     size_t rows;

@@ -24,7 +24,7 @@ struct recorded {
     unsigned char *former; /* what the execution before has given */
 };
 
-/* What an output holds before it is written. */
+/* Content of an output before it is written. */
 enum fill { FILL_PATTERN, FILL_ZERO, FILL_ONES, FILL_RANDOM, FILL_FORMER, FILLS };
 
 struct trial {
@@ -43,7 +43,7 @@ struct trial {
     struct probed probed;
 };
 
-/* What a byte is that nothing has to read or write. */
+/* Returns the value of a byte that nothing may read or write. */
 static unsigned char pattern(size_t at)
 {
     return (unsigned char)(0x5a + 37 * at);
@@ -68,7 +68,7 @@ static size_t whole(const struct buffer *buffer)
     return buffer->copies * network.block_capacity * buffer->row;
 }
 
-/* Where the rows of an execution begin. */
+/* Returns the first row of an execution. */
 static size_t begin_of(const struct buffer *buffer, struct execution execution)
 {
     return (size_t)(execution.index % buffer->copies) * network.block_capacity * buffer->row;
@@ -128,7 +128,7 @@ static void fill_output(const struct trial *trial, const struct recorded *output
     }
 }
 
-/* Whether the vectors of the execution have the outputs of the first pass. */
+/* Returns whether the vectors of the execution have the outputs of the first pass. */
 static bool is_as_before(const struct trial *trial, const struct recorded *output, const unsigned char *made)
 {
     const size_t row = output->buffer.row, count = trial->vectors.count;
@@ -207,7 +207,7 @@ static void execute_size(struct trial *trial, size_t size)
     } while (passed < trial->options->size_vectors && !trial->probed.fault[0]);
 }
 
-/* Whether a pass is under way, or another one has to begin. */
+/* Returns whether a pass is in progress, or another one must begin. */
 static bool is_to_pass(const struct trial *trial)
 {
     return trial->first != 0 || !trial->again || trial->done < trial->options->executions;

@@ -1,4 +1,4 @@
-/* What keeps the system's hands off the program while it is measured, and what they did to it nevertheless. */
+/* Reduces interference by the operating system during a measurement, and counts what remained. */
 #ifndef STEADY_H
 #define STEADY_H
 
@@ -6,13 +6,13 @@
 
 #include "options.h"
 
-/* What of --lock-memory and --dma-latency the system granted; a refusal is told on standard error and no failure. */
+/* Effects of --lock-memory and --dma-latency; a refusal by the system is printed on standard error, without failure. */
 struct steadiness {
     bool memory_locked;
     bool dma_latency_held; /* until the program ends */
 };
 
-/* Of all threads, since the program began. */
+/* Counts of all threads since the program began. */
 struct disturbances {
     long voluntary_switches, involuntary_switches; /* of a thread that waits; of one that is made to */
     long minor_faults, major_faults;               /* of pages that memory holds; that a disk does */

@@ -22,7 +22,7 @@ struct output {
     bool again;
 };
 
-/* What is known of an execution that is under way. */
+/* Record of an execution in progress. */
 struct row {
     uint64_t begin, end;
     uint64_t *parts; /* ns or events: of the network, of each item, or of each layer */

@@ -1,4 +1,4 @@
-/* What a run leaves behind: dumps, times, trace.  All files are opened before the first block. */
+/* Output files of a run: dumps, times, trace.  All files are opened before the first block. */
 #ifndef RECORD_H
 #define RECORD_H
 
@@ -15,7 +15,7 @@ void record_open(const struct options *options, size_t vectors, size_t samples);
  */
 void record_tick(void);
 
-/* What was not the same when all vectors were passed again, in words; empty: nothing. */
+/* Description of the first difference when all vectors were passed again; empty: none. */
 const char *record_fault(void);
 
 void record_close(void);

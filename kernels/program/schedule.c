@@ -29,18 +29,18 @@ struct worker {
     struct interval *intervals;
 };
 
-/* Whether anything is read before a step, and after it. */
+/* Selects readings before a step and after it. */
 struct reading {
     bool begin, end;
 };
 
-/* How many executions a flag has been raised for; each in a cache line of its own. */
+/* Number of executions for which a flag was set; each in its own cache line. */
 struct flag {
     _Atomic uint64_t raised;
     char rest[64 - sizeof(_Atomic uint64_t)];
 };
 
-/* What all threads share.  Written by the main thread before the items are released; `flags` also by their writers. */
+/* State shared by all threads.  The main thread writes it before it releases the items; writers also set `flags`. */
 static struct {
     struct worker *workers;
     pthread_barrier_t *barriers;          /* of the hand-overs, or */
@@ -326,7 +326,7 @@ const struct interval *schedule_intervals(size_t item)
     return schedule.workers[item].intervals;
 }
 
-/* Whether any task of one item, from its begin to its end, has a moment in common with one of the other. */
+/* Returns whether the times of any two tasks, one of each item, overlap. */
 static bool items_overlapped(size_t one, size_t other)
 {
     const struct item *items = network.items;

@@ -47,7 +47,7 @@ void schedule_continue_from(uint64_t execution);
 /* Calls `function` on the thread of an item, instead of the item's steps; returns when it has returned. */
 void schedule_call(size_t item, void (*function)(void *argument), void *argument);
 
-/* What a stage has worked on in the last tick. */
+/* Returns the execution that a stage computed in the last tick. */
 struct execution schedule_execution(size_t stage);
 
 /* The stage of a step. */
@@ -58,7 +58,7 @@ size_t schedule_stage(const struct step *step);
  * To time the network as a whole, an item reads the clock before the first of its tasks and after the last alone. */
 const struct interval *schedule_intervals(size_t item);
 
-/* Whether tasks of two items overlapped in time in the last tick; only with --trace or --jitter-ns. */
+/* Returns whether tasks of two items overlapped in time in the last tick; only with --trace or --jitter-ns. */
 bool schedule_overlapped(void);
 
 /* Ends the threads and closes the items. */

@@ -7,7 +7,7 @@
 
 enum { DIMS = 2 };
 
-/* What a kernel may be given. */
+/* Parameters that a kernel accepts. */
 struct signature {
     vx_size width, rows, result[DIMS]; /* width: of all sources together */
     vx_enum given, made;
@@ -57,7 +57,7 @@ static bool is_code(vx_enum type)
     return type == VX_TYPE_UINT8 || type == VX_TYPE_INT8;
 }
 
-/* What a kernel makes of its source: as many rows, of the width and type that its constants say. */
+/* Checks the parameters of a kernel: the result has as many rows, of the width and type in its constants. */
 static vx_status check(const struct signature *found, const struct head *head, bool quantizes)
 {
     const bool to_float = head->bytes[MULTIPLIER] > 0;

@@ -1,4 +1,4 @@
-/* What the program on the A72 and the kernels on a target agree on; raise KERNELS_VERSION when that changes.
+/* Protocol between the program on the A72 and the kernels on a target; increment KERNELS_VERSION when it changes.
  *
  * All kernels take the same parameters, one vector of an activation to a row:
  *
@@ -49,7 +49,7 @@ static inline unsigned parameter_count(unsigned sources)
     return PARAMETERS + sources - 1;
 }
 
-/* What is asked of a kernel: everything by its process callback, the rest by control commands. */
+/* Commands to a kernel: the whole layer by its process callback, the others by control commands. */
 enum command { WHOLE, COMMAND_COMPUTE, COMMAND_ACCUMULATE, COMMAND_FINISH, COMMAND_IDENTIFY };
 
 /* The kernels that answer: version, and which sources they were made of. */
@@ -84,7 +84,7 @@ struct head {
     uint32_t bytes[PARTS]; /* of each part; 0: it is absent */
 };
 
-/* Where a part begins; of PARTS, where everything ends. */
+/* Returns the offset of a part; for PARTS, the end of all. */
 static inline uint32_t part_start(const struct head *head, unsigned part)
 {
     uint32_t start = ALIGNMENT; /* the head is smaller */

@@ -241,7 +241,7 @@ static void identify_node(const struct tiovx_launch *launch, const struct tiovx_
     check_identity(launch->item->watch.core, &found);
 }
 
-/* Of every kernel, as a firmware could have them from different builds. */
+/* Reads the identity of every kernel, because a firmware could have kernels of different builds. */
 static void identify(struct tiovx_item *item)
 {
     char name[VX_MAX_IMPLEMENTATION_NAME];
@@ -310,7 +310,7 @@ static void write_launch_times(const struct tiovx_launch *launch)
     }
 }
 
-/* What the core itself has measured: a node is its kernel alone, a graph all between two cores too. */
+/* Writes the times that the core measured: a node is its kernel alone, a graph includes the transfers between cores. */
 static void write_times(const struct tiovx_item *item)
 {
     device_times_open(item->out, item->watch.item);

@@ -101,7 +101,7 @@ void tiovx_run(struct tiovx_launch *launch, size_t vectors);
 /* Passes vectors through a stage. */
 void tiovx_apply(struct tiovx_stage *stage, size_t vectors, const void *inputs, void *outputs);
 
-/* What the item runs on, in words: TIOVX, the core, its kernels. */
+/* Description of the device: TIOVX, the core, its kernels. */
 const char *tiovx_device(const struct tiovx_item *item);
 
 #endif

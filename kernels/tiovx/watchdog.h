@@ -15,7 +15,7 @@ struct watch {
 /* Once, before anything is waited for; the watch stays in use until the program ends. */
 void watch_register(struct watch *watch);
 
-/* How long each may take. */
+/* Time limit of each. */
 extern const unsigned tiovx_timeout_s;
 
 /* Around a call that may wait; the end hands on what the call has returned. */

@@ -16,7 +16,7 @@ extern "C" {
 
 struct fabric; /* a kernel */
 
-/* How long the last question took, in nanoseconds: to the fabric, in it, and back. */
+/* Times of the last query in nanoseconds: to the fabric, in it, and back. */
 struct fabric_times {
     uint64_t to_device_ns, kernel_ns, from_device_ns;
 };
@@ -40,7 +40,7 @@ const int32_t *fabric_made(const struct fabric *kernel);
 /* Hands over vectors * given_width words, waits, takes back vectors * made_width words. */
 struct fabric_times fabric_ask(struct fabric *kernel, const struct question *asked);
 
-/* What the FPGA calls itself, "" where it cannot tell, and whether XRT only plays it; the UUID of its application. */
+/* Name of the FPGA, "" if unknown; whether XRT simulates it; the UUID of its application. */
 const char *fabric_name(void);
 const char *fabric_xclbin(void);
 

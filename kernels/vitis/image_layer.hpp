@@ -16,7 +16,7 @@
 
 #include "layer.hpp"
 
-/* Whether the operator of this layer computes. */
+/* Returns whether the operator of this layer computes for this query. */
 template <class LAYER> bool computes(const question &asked)
 {
     return is_asked<LAYER>(asked) && (asked.part == WHOLE || asked.part == ACCUMULATE || asked.part == COMPUTE);

@@ -41,7 +41,7 @@ template <unsigned TABLES> struct thresholds {
     int32_t lowest;
 };
 
-/* Of a layer whose output is float32. */
+/* The thresholds of a layer whose output is float32: none. */
 struct no_thresholds {};
 
 /* The accumulators of a vector. */
@@ -49,7 +49,7 @@ template <unsigned WIDTH> struct row {
     int32_t acc[WIDTH];
 };
 
-/* Of a row that is wider than an element of a stream may be, 4096 bits in Vitis HLS: it goes in pieces. */
+/* A row wider than an element of a stream, 4096 bits in Vitis HLS, is sent in pieces. */
 enum : unsigned { WIDEST_PIECE = 128 };
 
 template <unsigned WIDTH> struct wide_rows {

@@ -1,4 +1,4 @@
-/* What the processor may ask of a kernel in the fabric; the fields are arguments of the kernel, in this order. */
+/* Queries of the processor to a kernel in the fabric; the fields are arguments of the kernel, in this order. */
 #ifndef QUESTION_H
 #define QUESTION_H
 

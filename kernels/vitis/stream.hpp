@@ -23,7 +23,7 @@
 
 namespace hls {
 
-/* What a stream keeps its elements in, to be used again: to get memory anew for each run takes longer than the run. */
+/* Reusable memory for the elements of a stream: an allocation for each run takes longer than the run. */
 template <typename T> struct storage {
     T *elements;
     size_t room;

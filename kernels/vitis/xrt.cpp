@@ -203,7 +203,7 @@ struct fabric {
     const int32_t *made_words;
     xrt::run run;
 
-    /* What an earlier program has left in `made` is no answer of this kernel's. */
+    /* Clears `made`: its content from an earlier program is no answer of this kernel. */
     fabric(const char *called, size_t words_given, size_t words_made)
         : name(called), kernel(fpga->device, fpga->uuid, name), given(buffer(kernel, GIVEN, words_given)),
           made(buffer(kernel, MADE, words_made)), given_words(given.map<int32_t *>()),

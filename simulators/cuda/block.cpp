@@ -71,7 +71,7 @@ bool guard_is_whole()
     return true;
 }
 
-/* Where threads are a loop, a barrier ends the launch. */
+/* Jump target for a barrier in threads that run as a loop: it ends the launch. */
 jmp_buf no_barrier;
 
 bool run_loop(void *const *parameters)
@@ -88,7 +88,7 @@ bool run_loop(void *const *parameters)
     _longjmp(no_barrier, 1);
 }
 
-/* What the threads of a block have done since they last met. */
+/* State of the threads of a block since their last barrier. */
 struct Muster {
     unsigned waiting, ended;
     simulated_site site;
@@ -300,7 +300,7 @@ void give_way()
     turn_to(from, next_thread());
 }
 
-/* The same within the warp, whose first thread goes on when the last is here. */
+/* Barrier of a warp; its first thread continues when the last has arrived. */
 void meet_warp(simulated_site site)
 {
     Fibre *const from = &threads[current].fibre;

@@ -32,7 +32,7 @@ struct simulated_site {
 /* Returns when all threads of the block are here; never, where they cannot be. */
 SIMULATED_HIDDEN void simulated_barrier(simulated_site site);
 
-/* The same of the 32 threads of a warp, which is no barrier for others. */
+/* Threads of a warp; their barrier does not stop other warps. */
 constexpr unsigned SIMULATED_WARP = 32;
 SIMULATED_HIDDEN void simulated_warp_barrier(simulated_site site);
 SIMULATED_HIDDEN unsigned simulated_thread(); /* the number of the thread in its block */
@@ -43,7 +43,7 @@ extern SIMULATED_HIDDEN unsigned char simulated_dynamic_memory[SIMULATED_MOST_SH
 
 struct simulated_kernel;
 
-/* What is wrong is on stderr if the answer is false: the launch failed. */
+/* Returns false if the launch failed; the reason is on stderr. */
 SIMULATED_HIDDEN bool simulated_launch(const simulated_kernel &kernel, uint3 grid, uint3 block, size_t shared_bytes,
                                        void *const *parameters);
 

@@ -1,4 +1,4 @@
-/* What the environment makes of the stand-in: another GPU, another driver, faults.
+/* Environment variables of the stand-in: another GPU, another driver, faults.
  *
  *     HARNESS_SIMULATED_ARCH=87                                  the GPU is sm_87
  *     HARNESS_SIMULATED_DRIVER=11080                             the driver is for CUDA 11.8

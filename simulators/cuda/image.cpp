@@ -134,7 +134,7 @@ bool find_kernel_in_cubin(const void *image, const char *name, image_kernel *ker
 
 /* PTX: its directives, by plain search; comments with directives in them are not expected. */
 
-/* What follows the first `directive` of the text that stands alone, nullptr if there is none. */
+/* Returns the text after the first separate `directive`, nullptr if there is none. */
 const char *after(const char *text, const char *directive)
 {
     for (const char *found = text; (found = strstr(found, directive)) != nullptr; ++found)
@@ -175,7 +175,7 @@ const char *find_declaration(const char *text, const char *directive, const char
     return nullptr;
 }
 
-/* Of declarations in [begin, end). */
+/* Returns the shared bytes of declarations in [begin, end). */
 size_t shared_bytes_of_ptx(const char *begin, const char *end)
 {
     size_t bytes = 0;

@@ -1,4 +1,4 @@
-/* What a driver reads of the code that it is given: a cubin, an ELF file for one kind of GPU, or PTX, a text.
+/* Checks of loaded code: a cubin, which is an ELF file for one kind of GPU, or PTX, a text.
  *
  * Neither is executed here; but no other image, and no other name, is accepted than a GPU of this kind would take.
  * The flags of a cubin are as NVRTC 11 and 12 write them: the GPU in the lowest byte, the toolkit in e_version.

@@ -40,7 +40,7 @@ struct Lock {
     }
 };
 
-/* What a call needs */
+/* Preconditions of a call */
 
 enum Needs : unsigned { NOTHING = 0, INITIALISED = 1, IN_CONTEXT = 3, NO_CAPTURE = 4 };
 

@@ -78,7 +78,7 @@ template <typename A> static inline void mma_8_8_16(int32_t &sum0, int32_t &sum1
     simulated_meet();
 }
 
-/* Of a matrix of 16 times 16 elements, that which is the ith of a thread, row by row. */
+/* Returns the index, row by row, of the ith element of a thread in a matrix of 16 times 16 elements. */
 static inline unsigned simulated_element(unsigned lane, unsigned i)
 {
     return (lane * 8 + i) * 77 % 256;

@@ -1,4 +1,4 @@
-/* What the stand-in keeps for its handles, and the work that waits in its streams. */
+/* Objects behind the handles of the stand-in, and the operations that wait in its streams. */
 #ifndef OBJECTS_H
 #define OBJECTS_H
 
@@ -140,13 +140,13 @@ CUresult free_memory(Kind kind, const void *address);
 /* Memory of this context with [address, address + bytes) in it; nullptr if there is none. */
 Memory *find_memory(Kind kind, const void *address, size_t bytes);
 
-/* Whether it is memory of the GPU, or of a table. */
+/* Returns whether the address is memory of the GPU, or of a table. */
 bool on_gpu(const void *address, size_t bytes);
 
-/* Whether nobody has written outside an allocation. */
+/* Returns whether no write was outside an allocation. */
 bool check_guards();
 
-/* So that streams with no more than these work without an allocation, as programs do once they are set up. */
+/* Reserves operations: streams with at most this number need no allocation, as programs after their initialisation. */
 void reserve_operations(unsigned count);
 
 Operation *new_operation(Action action);

@@ -1,4 +1,4 @@
-/* What the stand-in for the driver can run: every kernel of the generated code and every table, by name.
+/* Registry of the stand-in for the driver: every kernel of the generated code and every table, by name.
  *
  *     #include "cuda_on_cpu.h"
  *     #include "network.cu"

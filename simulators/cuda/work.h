@@ -12,7 +12,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Of all that the stand-in keeps; not held while kernels and copies run. */
+/* Mutex of all state of the stand-in; not held while kernels and copies run. */
 extern pthread_mutex_t books;
 
 /* False if there are too many. */
@@ -24,7 +24,7 @@ void close_stream(CUstream stream);
 /* Adds it behind all that the thread has waited for.  Unordered accesses break the context. */
 CUresult add_work(CUstream stream, Operation *operation);
 
-/* Whether accesses of the operation, which the stream's clock has counted, are ordered behind those before. */
+/* Returns whether accesses of the operation, counted by the stream's clock, are ordered after earlier ones. */
 bool is_ordered(const Operation *operation, CUstream stream);
 
 /* Returns when all that was added has been performed, or all up to a place, of which a thread knows the clock then.
@@ -38,7 +38,7 @@ void wait_until_idle();
 
 #pragma GCC visibility pop
 
-/* Where a parameter stands among those of an operation. */
+/* Returns the offset of a parameter among those of an operation. */
 inline size_t aligned_offset(size_t offset, size_t bytes)
 {
     const size_t to = bytes >= 16 ? 16 : bytes;

@@ -11,7 +11,7 @@
 
 static struct sigaction before;
 
-/* What is not the double's is left to who was asked before, when the access is tried again. */
+/* Leaves faults outside the double's memory to the earlier handler, when the access is repeated. */
 static void explain_fault(int signal, siginfo_t *information, void *unused)
 {
     (void)unused;

@@ -140,7 +140,7 @@ static void poison(const struct buffer *buffer, uint8_t *first)
         memset(first + row * buffer->stride, POISON, buffer->row_bytes);
 }
 
-/* What the view shows already is not copied again: while it was closed nobody can have changed it. */
+/* Skips bytes that the view has: nothing can change them while the view is closed. */
 static void fill(struct buffer *buffer, struct view *view, uint8_t *first)
 {
     const uint64_t version = buffer->version;

@@ -17,7 +17,7 @@
 
 #include "request.h"
 
-/* Of a buffer's address space: a view for each core, then what descriptors say. */
+/* Windows of a buffer's address space: a view for each core, then the addresses in descriptors. */
 enum window { SHARED = CORES, HOST, WINDOWS };
 
 struct view {

@@ -18,7 +18,7 @@ static struct processor {
     int ready, ending;
 } processors[CORES];
 
-/* Of all queues; `changed` tells of every change. */
+/* Mutex of all queues; `changed` signals every change. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 

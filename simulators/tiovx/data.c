@@ -44,7 +44,7 @@ static void set_memory(tivx_shared_mem_ptr_t *memory, const struct buffer *buffe
     memory->host_ptr = (uintptr_t)buffer_window(buffer, HOST);
 }
 
-/* Whether an object may be made; NULL, or what is given instead. */
+/* Returns NULL if an object may be created, else the object to return instead. */
 static void *refusal(vx_context context, enum kind kind, unsigned limit, const char *function)
 {
     if (!is_alive(context, CONTEXT, function))

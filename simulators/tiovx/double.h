@@ -28,7 +28,7 @@
 
 enum { EXIT_STRICT = 4 };
 
-/* Of a variable of each thread that a signal handler may read: it must be there without being made first. */
+/* For a thread's variable that a signal handler may read: it must exist without an allocation. */
 #define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 
 /* Tells what went wrong; ends the process at once, from wherever. */
@@ -37,7 +37,7 @@ _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)
 /* Tells it and gives the status. */
 vx_status refuse(vx_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What this thread tells begins with it from now on; it must live for as long. */
+/* Sets the prefix of this thread's messages; `label` must outlive them. */
 void label_messages(const char *label);
 
 /* Memory of the double itself, zeroed; never NULL. */

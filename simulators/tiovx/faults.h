@@ -1,4 +1,4 @@
-/* What the environment lets go wrong, several separated by commas; anything else there ends the process:
+/* Faults by environment variable, several separated by commas; any other value ends the process:
  *
  *     HARNESS_DOUBLE_FAULT=hang@3       the third process command never answers, nor does its core from then on
  *     HARNESS_DOUBLE_FAULT=fail@3       the third process command returns VX_FAILURE

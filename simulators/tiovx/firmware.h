@@ -1,4 +1,4 @@
-/* What is built into a core: the C7x's firmware with the harness's kernels, if compiled with FIRMWARE_KERNELS. */
+/* Firmware of a core: the C7x's has the kernels of harness, if compiled with FIRMWARE_KERNELS. */
 #ifndef FIRMWARE_H
 #define FIRMWARE_H
 

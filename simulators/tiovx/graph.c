@@ -103,7 +103,7 @@ vx_status vxSetNodeTarget(vx_node node, vx_enum target, const char *name)
     return VX_SUCCESS;
 }
 
-/* Who asks knows now which results are not there. */
+/* Marks the results, so that readers know which are missing. */
 static void mark_results(vx_graph graph, vx_status status)
 {
     for (size_t i = 0; i < graph->count; ++i)
@@ -142,7 +142,7 @@ vx_status vxQueryGraph(vx_graph graph, vx_enum attribute, void *value, vx_size s
     return give(value, size, &graph->perf, sizeof graph->perf, "VX_GRAPH_PERFORMANCE");
 }
 
-/* What a graph works on is not the program's for as long. */
+/* Marks the objects of a running graph, which the program may not access. */
 static void mark_busy(vx_graph graph, int change)
 {
     for (size_t i = 0; i < graph->count; ++i)

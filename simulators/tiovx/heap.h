@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* What an instance has allocated: its context is one of them, and of its size; none is left. */
+/* Checks the allocations of an instance: its context is one of them, with its size; no other is left. */
 void heap_check_context(const void *instance, const void *context, uint32_t bytes);
 void heap_check_freed(const void *instance);
 

@@ -122,7 +122,7 @@ static const char *state_of(const struct view *view)
     return running.request && view->request == running.request->number ? "after unmapping it" : "without mapping it";
 }
 
-/* Where in a view, as rows; `offset` from the beginning of row 0. */
+/* Prints a position in a view as rows; `offset` is from the beginning of row 0. */
 static void explain_view(const struct buffer *buffer, enum core core, ptrdiff_t offset, const char *name)
 {
     const struct view *view = &buffer->views[core];

@@ -19,7 +19,7 @@ struct _vx_node {
 /* Its parameters as the program's functions are given them. */
 const vx_reference *node_references(vx_node node);
 
-/* Whether its kernel writes a parameter. */
+/* Returns whether the kernel of the node writes a parameter. */
 int node_writes(vx_node node, vx_uint32 index);
 
 /* One more reference of a request. */
@@ -28,7 +28,7 @@ void request_refer(struct request *request, struct data *data);
 /* Asks the node's instance on its core. */
 vx_status node_ask(vx_node node, enum callback callback, struct request *request);
 
-/* What vxVerifyGraph does for a node on the A72 and on the core, and its undoing. */
+/* The part of vxVerifyGraph for a node on the A72 and on the core, and its reversal. */
 vx_status node_begin(vx_node node);
 void node_end(vx_node node);
 

@@ -29,7 +29,7 @@ struct _vx_context {
     struct _vx_reference base;
 };
 
-/* What a kernel can be given. */
+/* A possible parameter of a kernel. */
 struct data {
     struct _vx_reference base;
     union {
@@ -50,14 +50,14 @@ void *object_new(enum kind kind, size_t bytes, void (*destroy)(struct _vx_refere
 /* Stands for an object that could not be made. */
 void *no_object(vx_status status);
 
-/* Whether a handle is of a living object of that kind; it is told if not. */
+/* Returns whether a handle is of an existing object of that kind; prints a message if not. */
 int is_alive(const void *handle, enum kind kind, const char *function);
 
 /* Another object holds it, and no longer does. */
 void object_hold(void *object);
 void object_drop(void *object);
 
-/* By the program: one holder more or less; the handle becomes NULL. */
+/* Adds or removes a reference by the program; removal sets the handle to NULL. */
 void object_hold_for_program(void *object);
 vx_status object_release(void *handle, enum kind kind, const char *function);
 

@@ -28,7 +28,7 @@ struct request {
     struct request *next;
 };
 
-/* What runs on this thread: set by who executes, a core. */
+/* The request that runs on this thread; its core sets it. */
 struct running {
     enum core core;                /* NO_CORE: the thread is the program's */
     const struct request *request; /* NULL: no callback runs */

@@ -177,7 +177,7 @@ static vx_status call(struct request *request)
     return kernel->callbacks[request->callback](instance, request->descriptors, request->count, kernel->context);
 }
 
-/* What create leaves: a context in memory of the core; what delete leaves, and a create that fails: nothing. */
+/* Checks the state: after create a context in the core's memory; after delete, or a failed create, nothing. */
 static void check_state(const struct request *request)
 {
     const tivx_target_kernel_instance instance = request->instance;

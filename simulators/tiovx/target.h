@@ -12,7 +12,7 @@ enum { MAX_TARGET_KERNELS = 256, MAX_INSTANCES = 64 }; /* tivx_config_j721e.h */
 vx_status instance_open(const char *kernel, enum core core, tivx_target_kernel_instance *instance);
 void instance_close(tivx_target_kernel_instance *instance);
 
-/* By the core: calls back, and sees to it that nothing is left behind. */
+/* Executes the callback on the core and checks that it leaves nothing allocated. */
 void target_execute(struct request *request);
 
 /* At the end: nothing may be registered any more. */

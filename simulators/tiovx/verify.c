@@ -6,7 +6,7 @@
 
 enum { DIMS = TIVX_CONTEXT_MAX_TENSOR_DIMS };
 
-/* What a kernel says that its output is. */
+/* Declared properties of a kernel's output. */
 struct _vx_meta_format {
     vx_size count, dim_count, dims[DIMS];
     vx_enum type;
@@ -90,7 +90,7 @@ static vx_status check_node(vx_node node)
     return validate(node);
 }
 
-/* Whether one writes, or else reads, what the other writes. */
+/* Returns whether one node writes, or else reads, an object that the other writes. */
 static int meets(vx_node one, int writing, vx_node writer)
 {
     for (vx_uint32 i = 0; i < one->kernel->parameter_count; ++i)

@@ -1,4 +1,4 @@
-/* What a program has made and not given back: told, and an error, where it ends without another one. */
+/* Objects that a program created and did not release: an error at its end, if there is no other. */
 #ifndef ALIVE_HPP
 #define ALIVE_HPP
 

@@ -18,7 +18,7 @@ std::atomic<buffer *> buffers; /* also destroyed ones: their addresses are still
 std::atomic<unsigned> made;
 struct sigaction before;
 
-/* What is not the double's is left to who was asked before, when the access is tried again. */
+/* Leaves faults outside the double's memory to the earlier handler, when the access is repeated. */
 void explain_fault(int signal, siginfo_t *information, void *)
 {
     explain_access(static_cast<const uint8_t *>(information->si_addr));

@@ -61,7 +61,7 @@ private:
     friend void explain_access(const uint8_t *address);
 };
 
-/* What this thread runs: a kernel's name; NULL: the program. */
+/* Name of the kernel that this thread runs; NULL: the program. */
 extern THREAD_LOCAL const char *running;
 
 /* Ends the process where an address that could not be touched is of a buffer. */

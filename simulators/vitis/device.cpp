@@ -28,7 +28,7 @@ const simulated_kernel *simulated(const std::string &name)
     return nullptr;
 }
 
-/* What the double is linked with must be what the xclbin tells of. */
+/* Checks that the linked kernels are those of the xclbin. */
 void check_kernels(const image &image)
 {
     for (const kernel_text &kernel : image.kernels) {

@@ -8,13 +8,13 @@
 
 namespace xrt_double {
 
-/* Of an xclbin that was loaded: what programs make of it is of no use once another is. */
+/* A loaded xclbin; objects of it are invalid once another one is loaded. */
 struct loaded {
     std::shared_ptr<const struct image> image;
     unsigned long number; /* how many were loaded before */
 };
 
-/* What is loaded now; without an image: nothing yet. */
+/* The loaded xclbin; without an image: none yet. */
 loaded loaded_now();
 
 /* Ends the process if `made` of it is used though another one was loaded since. */

@@ -19,7 +19,7 @@ struct faults {
 
 std::atomic<unsigned long> buffers, runs;
 
-/* Whether the word is a name and "@" with a number behind it. */
+/* Returns whether the word is a name, "@" and a number. */
 bool read_number(const std::string &word, const std::string &name, unsigned long &number)
 {
     char *end;

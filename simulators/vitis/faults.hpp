@@ -1,4 +1,4 @@
-/* What the environment lets go wrong, several separated by commas; anything else there ends the process:
+/* Faults by environment variable, several separated by commas; any other value ends the process:
  *
  *     HARNESS_DOUBLE_FAULT=no_device    there is no device, as without the driver zocl
  *     HARNESS_DOUBLE_FAULT=load         load_xclbin throws

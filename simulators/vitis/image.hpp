@@ -1,4 +1,4 @@
-/* What an xclbin's file says: a head, then the places of its sections, then the sections (axlf, "xclbin2"). */
+/* Format of an xclbin: a header, then the table of sections, then the sections (axlf, "xclbin2"). */
 #ifndef IMAGE_HPP
 #define IMAGE_HPP
 

@@ -1,4 +1,4 @@
-/* How the double tells what is wrong.  A file includes and calls only files below it:
+/* Messages of the double.  A file includes and calls only files below it:
  *
  *     run.cpp                   runs of kernels, each in a thread of its own
  *     kernel.hpp, bo.cpp        kernels of the loaded xclbin; buffers as programs hold them
@@ -18,7 +18,7 @@ namespace xrt_double {
 
 enum { EXIT_STRICT = 4 };
 
-/* Of a variable of each thread that a signal handler may read: it must be there without being made first. */
+/* For a thread's variable that a signal handler may read: it must exist without an allocation. */
 #define THREAD_LOCAL thread_local __attribute__((tls_model("initial-exec")))
 
 /* Tells what went wrong; ends the process at once, from wherever. */

@@ -11,7 +11,7 @@ namespace xrt_double {
 
 namespace {
 
-/* Where things stand in the file, all little endian, as on every machine that this is made for. */
+/* Offsets in the file; all numbers are little endian, as on all supported machines. */
 enum : size_t {
     LENGTH_AT = 304,
     UUID_AT = 416,

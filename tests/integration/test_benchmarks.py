@@ -119,6 +119,7 @@ def rows(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in found["results"]}
 
 
+@pytest.mark.campaign
 def test_peers(cache: Path, tmp_path: Path) -> None:
     picture = tmp_path / "peers.svg"
     found = run(

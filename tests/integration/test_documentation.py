@@ -16,6 +16,9 @@ from harness.core.installation import ROOT
 DOCS = ROOT / "docs"
 RESULTS = DOCS / "results"
 MOST_COMMITS = 500
+MOST_WORDS = {"README.md": 600, "docs/how-it-is-tested.md": 600}
+TASKS = {str(path.relative_to(ROOT)) for path in (*DOCS.glob("*.md"), *DOCS.glob("boards/*.md"))}
+MOST_WORDS |= dict.fromkeys(TASKS - MOST_WORDS.keys(), 1800)
 DESCRIBED = {
     "conformance": ("harness/operators", "harness/model", "harness/reference"),
     "faults": ("harness/execution", "harness/boards", "harness/runs/chunks.py", "tests/campaigns/faults"),
@@ -32,6 +35,30 @@ DESCRIBED = {
 
 def git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.parametrize("name", sorted(MOST_WORDS))
+def test_a_task_page_is_short(name: str) -> None:
+    """What only an expert needs is in docs/reference; options are in the help of each command."""
+    text = re.sub(r"(?m)^\|[-:| ]+\|$|[|]", " ", (ROOT / name).read_text())
+    assert len(text.split()) <= MOST_WORDS[name]
+
+
+def test_the_files_that_pages_name_exist() -> None:
+    """A path in backticks, such as `harness/core/text.py`; `harness/share` is a folder of the wheel."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]
+    for page in (path for path in pages if path.parent != RESULTS):
+        for name in re.findall(
+            r"`((?:harness|kernels|simulators|tests|benchmarks|docs|tools)/[\w./-]+)`", page.read_text()
+        ):
+            places = (ROOT / name, ROOT / "tests" / name)
+            assert any(place.exists() for place in places) or name.startswith("harness/share/"), f"{page}: {name}"
+
+
+def test_the_index_lists_all_pages() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", (DOCS / "index.md").read_text())
+    pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - {"index.md"}
+    assert sorted(pages) == sorted(link for link in links if not link.startswith("../"))
 
 
 def test_the_table_has_all_pages_of_results() -> None:
@@ -63,6 +90,7 @@ def test_the_site_has_all_pages_and_no_address_of_another_server(tmp_path: Path)
     }
     for page in site.rglob("*.html"):
         assert not re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=.https?:", page.read_text()), page
+    assert "<code>--vectors N|FILE|FOLDER</code>" in (site / "docs" / "run-a-model.html").read_text()
     search = (site / "search" / "main.js").read_text()
     assert '"title": "Tutorial"' in search
     assert "XMLHttpRequest" not in search

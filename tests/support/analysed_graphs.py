@@ -1,4 +1,4 @@
-"""`python -m tests.support.analysed_graphs FOLDER` writes the graphs of docs/analyse-a-model.md.
+"""`python -m tests.support.analysed_graphs FOLDER` writes the graphs of docs/reference/analyse-a-model.md.
 
 Figures 7 and 8 are those of R. Liautaud, Optimizing neural network inference on embedded devices (2018), section 2.4,
 in ONNX: Shape and StridedSlice of figure 7 are Shape and Slice, Fill of figure 8 is Expand.  `free_axes` is a float

@@ -213,6 +213,13 @@ def every_pair(rng: np.random.Generator, dtype: np.dtype[Any], size: int) -> tup
     return (numbers >> 8).astype(np.uint8).view(dtype), (numbers & 255).astype(np.uint8).view(dtype)
 
 
+def count_pairs(first: Array, second: Array) -> int:
+    """Return how many pairs of codes (n,), uint8, are in the same places of both arrays."""
+    occurs = np.zeros(1 << 16, np.bool_)
+    occurs[first.astype(np.uint16) << 8 | second] = True
+    return int(np.count_nonzero(occurs))
+
+
 def every_code(rng: np.random.Generator, dtype: np.dtype[Any], size: int) -> Array:
     """All codes at every place, (256, size)."""
     return np.stack([rng.permutation(256) for _ in range(size)], axis=1).astype(np.uint8).view(dtype)

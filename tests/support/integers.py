@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,22 +22,45 @@ from tests.support.codes import node
 from tests.support.programs.board_program import parse
 
 WIDTH = 6
+TYPE_NAMES = re.compile("|".join(sorted(ELEMENT_TYPES, key=len, reverse=True)))
+Part = tuple[int, int]
+"""A place and a count: the parts of all places below the count have together all types of all operators."""
+WHOLE: Part = (0, 1)
 
 
-def network_of(nodes: Sequence[onnx.NodeProto], constants: dict[str, Any], kinds: dict[str, str]) -> Network:
-    """A network of nodes that read x; the tensors that no node reads, of these types, are its outputs."""
+def network_of(
+    nodes: Sequence[onnx.NodeProto], constants: dict[str, Any], kinds: dict[str, str], part: Part = WHOLE
+) -> Network:
+    """Build the network of a part of the nodes; its outputs, of these types, are tensors that no node reads."""
     read = {name for each in nodes for name in each.input}
-    outputs = {name: (kind, None) for name, kind in kinds.items() if name not in read}
-    model = make_model(nodes, constants, outputs, width=WIDTH, metadata=None)
+    outputs = _outputs_of(part, [name for name in kinds if name not in read])
+    needed, kept = set(outputs), list[onnx.NodeProto]()
+    for each in reversed(nodes):
+        if needed.intersection(each.output):
+            needed.update(each.input)
+            kept.insert(0, each)
+    values = {name: value for name, value in constants.items() if name in needed}
+    stated = {name: (kinds[name], None) for name in outputs}
+    model = make_model(kept, values, stated, width=WIDTH, metadata=None)
     declare_functions(model)
     return parse(model)
+
+
+def _outputs_of(part: Part, names: Sequence[str]) -> list[str]:
+    """Return the outputs of a part: of those whose names differ only in types every count-th one, at least one."""
+    place, count = part
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(TYPE_NAMES.sub("", name), []).append(name)
+    parts = (members[(place + shift) % count :: count] or members[:1] for shift, members in enumerate(alike.values()))
+    return [name for members in parts for name in members]
 
 
 def cast(source: str, kind: Any, output: str) -> onnx.NodeProto:
     return node("Cast", source, output=output, to=ELEMENT_TYPES[str(kind)])
 
 
-def every_cast() -> Network:
+def every_cast(part: Part = WHOLE) -> Network:
     """Casts of float32 to all types, between all types, and back."""
     nodes, kinds = [node("Mul", "x", "scales", output="scaled")], {}
     for kind in EVERY_TYPE:
@@ -49,10 +73,10 @@ def every_cast() -> Network:
                 nodes.append(cast(f"from_float_{kind}", other, f"{kind}_to_{other}"))
                 kinds[f"{kind}_to_{other}"] = str(other)
     scales = np.float32([1, 0.01, 100, 3e4, 1e9, 1e18])
-    return network_of(nodes, {"scales": scales}, kinds)
+    return network_of(nodes, {"scales": scales}, kinds, part)
 
 
-def every_choice() -> Network:
+def every_choice(part: Part = WHOLE) -> Network:
     """Comparisons, choices and moves of all types of integers and of bool."""
     nodes: list[onnx.NodeProto] = [node("Mul", "x", "scales", output="scaled")]
     constants: dict[str, Any] = {
@@ -68,7 +92,7 @@ def every_choice() -> Network:
         special = special_integers(kind) if kind in INTEGERS else np.array([True, False, True])
         constants[f"limit_{kind}"] = np.resize(special, WIDTH)
         constants[f"filler_{kind}"] = special[0]
-    return network_of(nodes, constants, kinds)
+    return network_of(nodes, constants, kinds, part)
 
 
 def _choices(kind: str) -> Iterator[tuple[onnx.NodeProto, str]]:
@@ -90,7 +114,7 @@ def _choices(kind: str) -> Iterator[tuple[onnx.NodeProto, str]]:
     yield node("Gather", x, "indices", output=f"gathered_{kind}", axis=1), kind
 
 
-def every_arithmetic() -> Network:
+def every_arithmetic(part: Part = WHOLE) -> Network:
     """Arithmetic and operations on bits of all types of integers."""
     nodes: list[onnx.NodeProto] = [node("Mul", "x", "scales", output="scaled")]
     constants: dict[str, Any] = {"scales": np.float32([1, 10, 100, 1e4, 1e9, 1e18])}
@@ -106,7 +130,7 @@ def every_arithmetic() -> Network:
         constants[f"row_{kind}"] = np.resize(numbers, WIDTH)
         constants[f"places_{kind}"] = np.array([0, 1, 7, 8, 31, 70], kind)
         constants[f"one_{kind}"] = kind.type(1)
-    return network_of(nodes, constants, kinds)
+    return network_of(nodes, constants, kinds, part)
 
 
 def _arithmetic(kind: str) -> Iterator[onnx.NodeProto]:
@@ -135,7 +159,7 @@ def _arithmetic(kind: str) -> Iterator[onnx.NodeProto]:
         yield node(operator, x, output=f"{operator.lower()}_{kind}")
 
 
-def every_reduction() -> Network:
+def every_reduction(part: Part = WHOLE) -> Network:
     """Reductions and sums so far of integers."""
     nodes: list[onnx.NodeProto] = [node("Mul", "x", "scales", output="scaled")]
     constants: dict[str, Any] = {
@@ -157,10 +181,10 @@ def every_reduction() -> Network:
                 nodes.append(node(operator, f"image_{kind}", axes, output=name, keepdims=int(axes == "both")))
                 nodes.append(node("Flatten", name, output=f"flat_{name}"))
                 kinds[f"flat_{name}"] = str(kind)
-    return network_of(nodes, constants | {"one": np.array(1)}, kinds)
+    return network_of(nodes, constants | {"one": np.array(1)}, kinds, part)
 
 
-def every_selection(*, has_boxes: bool = True) -> Network:
+def every_selection(part: Part = WHOLE, *, has_boxes: bool = True) -> Network:
     """Values at indices, ranks and places of the extreme ones, of float32 and integers."""
     nodes: list[onnx.NodeProto] = [node("Mul", "x", "scales", output="scaled"), node("Floor", "x", output="whole"),
                                    node("Clip", "whole", "low_float32", "high_float32", output="floor")]  # fmt: skip
@@ -193,7 +217,7 @@ def every_selection(*, has_boxes: bool = True) -> Network:
             for place, name in enumerate(selection.output):
                 nodes.append(node("Flatten", name, output=f"flat_{name}"))
                 kinds[f"flat_{name}"] = output if place == 0 else "int64"
-    return network_of(nodes, constants, kinds)
+    return network_of(nodes, constants, kinds, part)
 
 
 def _selections(kind: str, *, has_boxes: bool) -> Iterator[tuple[onnx.NodeProto, str]]:
@@ -230,7 +254,7 @@ def _selections(kind: str, *, has_boxes: bool) -> Iterator[tuple[onnx.NodeProto,
             yield node(operator, x, output=name, axis=2, select_last_index=last), "int64"
 
 
-def every_format() -> Network:
+def every_format(part: Part = WHOLE) -> Network:
     """Casts from and to float16 and float64, and moves of them."""
     nodes: list[onnx.NodeProto] = [node("Mul", "x", "scales", output="scaled")]
     constants: dict[str, Any] = {
@@ -267,7 +291,7 @@ def every_format() -> Network:
     for operator in ("Neg", "Abs"):
         nodes.append(node(operator, "x_float16", output=f"{operator.lower()}_half"))
         kinds[f"{operator.lower()}_half"] = "float16"
-    return network_of(nodes, constants, kinds | {"double_of_half": "float64"})
+    return network_of(nodes, constants, kinds | {"double_of_half": "float64"}, part)
 
 
 def vectors(count: int) -> Any:
@@ -281,7 +305,7 @@ def vectors(count: int) -> Any:
     return numbers.astype(np.float32)
 
 
-NETWORKS: Mapping[str, Callable[[], Network]] = {
+NETWORKS: Mapping[str, Callable[..., Network]] = {
     "casts": every_cast,
     "choices": every_choice,
     "arithmetic": every_arithmetic,

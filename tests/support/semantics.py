@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping
 from harness import targets
 from harness.analysis import proof
 from harness.analysis.proof import Question, Subject
-from harness.analysis.traceability import module_of
-from harness.analysis.traceability.sources import Body, Sources
+from harness.applications.trace.sources import Body, Sources
 from harness.boards.profile import Profile
 from harness.build import bundle, codegen
-from harness.core.installation import BOARDS_FILE, ROOT
+from harness.core.installation import BOARDS_FILE, ROOT, module_of
 from harness.operators.base import Layer
 from harness.operators.obligations import Extent
 from harness.plan import planner

@@ -1,6 +1,6 @@
 """An argument in steps that a deployed program computes the model, each step checked by the program itself.
 
-The stages that answer are the functions that the schedule runs; see `docs/prove-a-model.md` for the argument.
+The stages that answer are the functions that the schedule runs; see `docs/reference/proof.md` for the argument.
 """
 
 from __future__ import annotations

@@ -5,22 +5,24 @@ from __future__ import annotations
 import click
 
 from harness.cli._group import LazyGroup
+from harness.core import registry
 
-MODULES = {
-    "import": "import_model",
-    "quantize": "quantize",
-    "transform": "transform",
-    "convert": "convert",
-    "hybrid": "hybrid",
-    "analyse": "analyse",
-    "optimise": "optimise",
-    "show": "show",
-    "view": "view",
-    "load": "load",
-    "list": "list",
-    "operators": "operators",
-    "conformance": "conformance",
-}
+COMMANDS = (
+    "import",
+    "quantize",
+    "transform",
+    "convert",
+    "hybrid",
+    "analyse",
+    "optimise",
+    "show",
+    "view",
+    "load",
+    "list",
+    "operators",
+    "conformance",
+)
+MODULES = {name: registry.COMMANDS.get(f"models {name}", f".{name}") for name in COMMANDS} | {"import": ".import_model"}
 
 
 @click.group("models", cls=LazyGroup, package=__name__, modules=MODULES)

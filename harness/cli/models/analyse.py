@@ -12,6 +12,7 @@ from harness.boards.workspace import READABLE, Workspace
 from harness.cli import _completion
 from harness.cli._options import as_json, pass_workspace, seed
 from harness.cli.models.show import plain_table
+from harness.core import registry
 from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, EXIT_REQUEST, RequestError
 from harness.core.table import Table
@@ -58,7 +59,6 @@ def command(
 
     It need not be a model that harness can run.  Exit code 2 for a contradiction: no tensor has such a type or shape.
     """
-    from harness.analysis.decide.bounds import accumulators
     from harness.model.analysis import analyse, decode, parse_hint
     from harness.model.analysis.document import of_analysis
     from harness.model.graph import read_file
@@ -83,7 +83,9 @@ def command(
         console.note(f"{vectors} vectors of seed {seed}: computing {len(network.layers)} layers")
         return uniform(network, seed, vectors)
 
-    analysis = analyse(graph, hints, seeded, accumulators, departures=departures if profile else None)
+    analysis = analyse(
+        graph, hints, seeded, registry.function("accumulators"), departures=departures if profile else None
+    )
     console.show(_edges(analysis, whole=whole))
     if analysis.layers:
         console.show(Text(), _ranges(analysis), Text())

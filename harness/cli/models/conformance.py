@@ -36,14 +36,14 @@ PAGE = """\
 `harness models conformance --markdown` wrote this page. It computes the tests that ONNX has for backends
 (`onnx.backend.test` of onnx {version}) by the specification, without a board: the network is loaded as `harness run`
 loads it, and all outputs must have the type, the shape and the values of the test, within its tolerance (that of DFT is
-2^-22 of the greatest value: the tests have the rounding errors of one library in the place of zeros).
+2^-22 of the greatest value: the tests have the rounding errors of one library in the place of zeros; that of sums of
+float16 and bfloat16 is one unit in the last place of it: the tests round after each operation).
 `harness.backend` is the same as a backend of ONNX (`prepare`, `run_model`, `supports_device`).
 
 A network that is refused is no error: the message of `harness models import` says why. *Not stated* are tests with
 sequences, optional values or texts. None may be *wrong*: the command then ends with exit code 1. If a test of several
-inputs cannot be imported, one of them is the input, a float if there is one, and the others are constants. Operators
-that only make constants of shapes (ConstantOfShape, Range, Size, EyeLike) are folded within networks; their tests have
-nothing else, and are refused.
+inputs cannot be imported, one of them is the input, a float if there is one, and the others are constants. Outputs
+that depend on shapes only are constants. Those of a size that is data (ConstantOfShape, Range) are refused.
 
 `harness models conformance --board NAME` computes the passed tests on a board, too: a program for each test, of which
 every activation must have the bits of the specification. *Refused* are then also those with a layer that a target of

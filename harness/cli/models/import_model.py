@@ -141,7 +141,7 @@ def _bring_in_network(found: NetworkImport, path: Path, output: str, console: Co
 
 
 def _bring_in_tflite(found: TfliteImport, path: Path, output: str, console: Console) -> None:
-    from harness.analysis.conversion import check_import
+    from harness.analysis.imported import check_import
 
     network = found.network
     with console.progress("LiteRT", TFLITE_VECTORS) as bar:
@@ -158,7 +158,7 @@ def _bring_in_tflite(found: TfliteImport, path: Path, output: str, console: Cons
         table,
         f"Compared with LiteRT on {TFLITE_VECTORS} vectors, each operator for the inputs that LiteRT computed: "
         f"{alike} of {len(checked)} have the same values. A difference is LiteRT's own rounding, see "
-        "docs/convert-a-model.md: a board is compared with the new model.",
+        "docs/reference/convert-a-model.md: a board is compared with the new model.",
         f"Show it with `harness models show {shlex.quote(output)}`.",
     )
     console.document(

@@ -31,7 +31,7 @@ which try samples. A model with other operators is refused, with the workaround 
 [Bring a network](../bring-a-network.md).
 A target may refuse some layers of an operator, and names the reason: `tiovx` and `vitis` refuse float32 inputs, except
 those of QuantizeLinear, which `tiovx` computes. Target `litert` gives float32 sums and approximations
-[within a bound](../convert-a-model.md#forms), and its items have no proof.
+[within a bound](convert-a-model.md#forms), and its items have no proof.
 
 """
 

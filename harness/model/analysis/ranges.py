@@ -2,7 +2,7 @@
 
 interval   each layer maps the bounds of its inputs to those of its output (`Errors.output_bounds`).  They are exact for
            one layer, but forget how its inputs depend on each other.
-zonotope   tighter bounds of accumulators that keep this dependence (harness/analysis/decide/bounds.py).
+zonotope   tighter bounds of accumulators that keep this dependence (harness/applications/decide/bounds.py).
 
 Both are sound: no input in the box leaves them.
 """

@@ -30,6 +30,7 @@ from harness.operators.codes import CodeFunction, Conversion
 from harness.operators.elements import Elements
 from harness.operators.node import domain_of
 from harness.operators.pointwise import Pointwise
+from harness.operators.tensor import FLOAT16, FLOAT32
 
 AXES_OF_RESIZE = 18
 """The first opset in which Resize has the attribute `axes`."""
@@ -180,16 +181,20 @@ def _concat(to: Rewriting, node: onnx.NodeProto) -> None:
 def _padded(to: Rewriting, node: onnx.NodeProto, tensor: str, constants: tuple[list[str], list[str]], axis: int) -> str:
     """Return an activation with constants before and behind it along an axis."""
     parts = [[to.required_values(node, list(node.input).index(name)) for name in names] for names in constants]
-    if any(array.dtype != np.float32 for part in parts for array in part):
-        raise to.refusal(node, "joins constants of another type than float32", "activations only, or float32")
+    [dtype] = {array.dtype for part in parts for array in part}
+    if dtype not in (FLOAT32, FLOAT16):
+        raise to.refusal(node, f"joins constants of type {dtype}", "activations only, or float32 or float16")
     shape = to.shapes[tensor]
     pads = np.zeros((2, len(shape) + 1), np.int64)
     pads[:, axis + 1] = [sum(array.shape[axis] for array in part) for part in parts]
     zero = to.constant(-0.0, np.float32)
     sizes = to.constant(pads.reshape(-1))
-    padded = to.add("Pad", [to.form(tensor), sizes, zero])
-    values = np.concatenate([*parts[0], np.full(shape, -0.0, np.float32), *parts[1]], axis)
-    return to.add("Add", [padded, to.constant(values, np.float32)])
+    values = to.constant(np.concatenate([*parts[0], np.full(shape, -0.0, dtype), *parts[1]], axis), np.float32)
+    if dtype == FLOAT32:
+        return to.add("Add", [to.add("Pad", [to.form(tensor), sizes, zero]), values])
+    single = to.add("Cast", [to.form(tensor)], to=onnx.TensorProto.FLOAT)
+    joined = to.add("Add", [to.add("Pad", [single, sizes, zero]), values])
+    return to.add("Cast", [joined], to=onnx.TensorProto.FLOAT16)
 
 
 def _gather(to: Rewriting, node: onnx.NodeProto) -> None:

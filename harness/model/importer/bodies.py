@@ -76,6 +76,42 @@ MEAN_VARIANCE_NORMALIZATION = f"""MeanVarianceNormalization <axes> (X) => (Y) {{
     divisor = Add (deviation, small)
     Y = Div (d, divisor)
 }}"""
+BATCH_NORMALIZATION = f"""BatchNormalization <epsilon, momentum> (X, scale, B, mean_before, var_before)
+=> (Y, running_mean, running_var) {{
+    shape = Shape (X)
+    rank = Size (shape)
+    one = Constant <value_int = 1> ()
+    two = Constant <value_int = 2> ()
+    places = Range (two, rank, one)
+    first = Constant <value_ints = [0]> ()
+    axes = Concat <axis = 0> (first, places)
+{STATISTICS}
+    number = Constant <value_float: float = @epsilon> ()
+    small = CastLike (number, X)
+    shifted = Add (variance, small)
+    deviation = Sqrt (shifted)
+    normalized = Div (d, deviation)
+    column = Shape (variance)
+    own_scale = Reshape (scale, column)
+    own_bias = Reshape (B, column)
+    scaled = Mul (normalized, own_scale)
+    Y = Add (scaled, own_bias)
+    row = Shape (mean_before)
+    own_mean = Reshape (mean, row)
+    own_variance = Reshape (variance, row)
+    whole = Constant <value_float = 1.0> ()
+    share = Constant <value_float: float = @momentum> ()
+    rest = Sub (whole, share)
+    kept = CastLike (share, mean_before)
+    new = CastLike (rest, mean_before)
+    mean_1 = Mul (mean_before, kept)
+    mean_2 = Mul (own_mean, new)
+    running_mean = Add (mean_1, mean_2)
+    variance_1 = Mul (var_before, kept)
+    variance_2 = Mul (own_variance, new)
+    running_var = Add (variance_1, variance_2)
+}}"""
+"""Of a node in training mode, which computes the statistics of all its vectors."""
 GELU = """
     root = Constant <value_float = 1.41421356237309504880> ()
     quotient = Div (x, root)
@@ -124,6 +160,7 @@ MICROSOFT = (
 
 
 TEXTS: Mapping[tuple[str, str], str] = {
+    ("", "BatchNormalization"): BATCH_NORMALIZATION,
     ("", "LayerNormalization"): LAYER_NORMALIZATION,
     ("", "GroupNormalization"): GROUP_NORMALIZATION,
     ("", "MeanVarianceNormalization"): MEAN_VARIANCE_NORMALIZATION,
@@ -132,13 +169,19 @@ TEXTS: Mapping[tuple[str, str], str] = {
 """The functions by domain and operator."""
 
 
+def _is_training(node: onnx.NodeProto) -> bool:
+    return any(entry.name == "training_mode" and entry.i for entry in node.attribute)
+
+
 def function_of(node: onnx.NodeProto) -> onnx.FunctionProto | None:
-    """Return the function of a node; None if this file has none, and for LayerNormalization of one output, a layer.
+    """Return the function of a node; None if this file has none, or a layer reads the node.
 
     A sum with an input that the node leaves out is its other term.
     """
     operator = domain_of(node), node.op_type
-    if operator not in TEXTS or (operator == ("", "LayerNormalization") and not any(node.output[1:])):
+    is_read = operator == ("", "LayerNormalization") and not any(node.output[1:])
+    is_read |= operator == ("", "BatchNormalization") and not _is_training(node)
+    if operator not in TEXTS or is_read:
         return None
     function = onnx.parser.parse_function(f'<domain: "harness", opset_import: ["" : {OPSET}]> {TEXTS[operator]}')
     left_out = set(function.input[len(node.input) :])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from harness.model.importer.quantised import Canonical
 from harness.model.importer.steps import Floats64, Step
 from harness.model.network import Network
 from harness.model.onnx_runtime import products
+from harness.model.onnx_runtime.agreement import random_inputs, same_bits
 from harness.model.onnx_runtime.sessions import Stored, refused, session
 from harness.operators.counters import DEFAULT_BOX
 
@@ -31,6 +33,8 @@ SEED = 1
 MOST_VECTORS, FEWEST_VECTORS = 256, 8
 ERRORS = 2_000_000  # that a bound carries at once: fewer vectors for larger networks
 BIT_VECTORS = 512
+ANY_VECTORS = 64
+"""Random vectors of a network of other inputs than one of floats."""
 BIT_VALUES = 100_000_000  # activations that are compared: fewer vectors for larger networks
 LOST_SHARE = 0.01  # of the greatest output; float16 itself rounds to 0.0005
 
@@ -208,6 +212,46 @@ def bit_for_bit(graph: Graph, file: Stored, converted: Converted, *, int8_groups
         results = [session.run([name], {converted.input_name: part})[0] for part in parts]
         _require_same_bits(graph, name, vectors, values, np.concatenate(results))
     return Identity(len(vectors), tuple(theirs), sum(values.size for values in theirs.values()))
+
+
+def same_for_any_inputs(before: Stored, converted: Canonical, network: Network) -> Identity:
+    """Compare a network of any inputs with its file, as `bit_for_bit` does, for random inputs.
+
+    Raises RequestError, with the tensor, where one bit differs.
+    """
+    outputs = [value.name for value in converted.model.graph.output]
+    kinds = {layer.output.name: layer.dtype for layer in network.layers}
+    inner = {name: kinds[name] for name in converted.codes if name not in outputs}
+    names = [*outputs, *inner]
+    of_file, of_network = (_with_outputs(data, inner) for data in (before.path.read_bytes(), network.onnx_bytes))
+    file = products.exact_session(of_file, network.name, 1, 1, int8_groups=converted.int8_groups)
+    ours = products.exact_session(of_network, network.name, 1, 1)
+    end, count = _integers_end(file, network.name), 0
+    for seed in range(ANY_VECTORS):
+        feed = random_inputs(file, {}, 1, seed, end)
+        expected, results = (run_one(loaded, network.name, feed, names) for loaded in (file, ours))
+        for name, values, others in zip(names, expected, results, strict=True):
+            count += values.size
+            if values.dtype != others.dtype or not same_bits(values, others):
+                raise RequestError(
+                    f"model {network.name!r}: {name!r} has other values in the file than as converted",
+                    "the file computes something that these operators do not: quantise it in the operator format",
+                )
+    return Identity(ANY_VECTORS, tuple(names), count)
+
+
+def _integers_end(file: onnxruntime.InferenceSession, name: str) -> int:
+    """Return the power of two below which the file takes all integers, such as indices of a table; at most 2^15."""
+    end = 1 << 15
+    while end > 2:
+        feed = random_inputs(file, {}, 1, 0, end)
+        greatest = {key: values if values.dtype.kind == "f" else np.full_like(values, end - 1)
+                    for key, values in feed.items()}  # fmt: skip
+        with suppress(RequestError):
+            run_one(file, name, greatest)
+            break
+        end //= 2
+    return end
 
 
 def _require_same_bits(graph: Graph, name: str, vectors: Floats32, theirs: Array, ours: Array) -> None:

@@ -90,6 +90,7 @@ def compute_constants(simplified: Simplified) -> list[str]:
         del before  # it holds the weights
         simplified.model = fold(simplified.model, propagation, "sinks")[0]
         graph = simplified.model.graph
+        _drop_empty(graph)
         for value in (*graph.input, *graph.output):
             for size in value.type.tensor_type.shape.dim[:1]:
                 size.CopyFrom(shapes[value.name])
@@ -107,6 +108,14 @@ def compute_constants(simplified: Simplified) -> list[str]:
     propagation = facts_of(simplified.model)
     simplified.propagation = None if propagation.contradictions else propagation  # another reader names what is wrong
     return notes
+
+
+def _drop_empty(graph: onnx.GraphProto) -> None:
+    """Remove constants without values from what Concat joins, in place."""
+    empty = {tensor.name for tensor in graph.initializer if 0 in tensor.dims}
+    for node in graph.node:
+        if node.op_type == "Concat" and not empty.isdisjoint(node.input) and not empty.issuperset(node.input):
+            node.input[:] = [tensor for tensor in node.input if tensor not in empty]
 
 
 def _is_foldable(graph: onnx.GraphProto) -> bool:

@@ -23,7 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from harness import operators
 from harness.core.arrays import Array
-from harness.model.importer import opsets
+from harness.model.importer import opsets, selections
 from harness.model.importer.replacement import Replacement, attributes_of, operators_of, replace_nodes, with_attributes
 from harness.operators.half_elements import OPERANDS
 from harness.operators.tensor import INT8, INT32, UINT8, integer_limits, is_float
@@ -50,6 +50,8 @@ RIGHT = """\
 """A shift of signed numbers: the bits of uint64; a number of places that is negative, or large, shifts all of them."""
 SHIFTED = (TensorProto.UINT8, TensorProto.UINT32, TensorProto.UINT64)
 """The types of BitShift that ONNX Runtime has."""
+UNSIGNED = (TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64)
+"""Types of exponents that ONNX Runtime does not have."""
 END = "3.4028234663852886e38"
 INFINITIES = {
     (1, 1): f"    size = Abs (a)\n    end = Constant <value_float = {END}> ()\n    y = Greater (size, end)\n",
@@ -67,7 +69,11 @@ ENDS = ("Max", "Min", "ReduceMax", "ReduceMin")
 QUANTISERS = ("QuantizeLinear", "DequantizeLinear")
 LARGEST_CODE = 1 << 16
 """The limit of codes: beside them float32 has all integers."""
-EXACT = frozenset((*BODIES, *ENDS, *QUANTISERS, "Relu", "Abs", "Neg"))
+WIDENED = ("Pad", "Where")
+"""Operators that choose or move values, and of which no layer reads float16."""
+OF_WIDER = ("Compress", "Einsum", "Gather", "OneHot", "ReverseSequence")
+"""Operators without a layer that choose or move values, and that ONNX Runtime does not have for bfloat16."""
+EXACT = frozenset((*BODIES, *ENDS, *QUANTISERS, *WIDENED, "Relu", "Abs", "Neg"))
 """Operators whose results ONNX Runtime rounds as they are written here."""
 KEEPING = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 """Reductions that keep their input where they have no axes, if an attribute says so."""
@@ -83,6 +89,8 @@ def _body(node: onnx.NodeProto, kinds: Mapping[str, int], empty: Collection[str]
         stated = {entry.name: entry for entry in node.attribute}
         keeps = "axes" not in stated and "noop_with_empty_axes" in stated and stated["noop_with_empty_axes"].i
         return "    y = Identity (a)\n" if keeps else None
+    if node.op_type == "Pow" and kinds.get(node.input[1]) in UNSIGNED:
+        return "    e = Cast <to = 7> (b)\n    y = Pow (a, e)\n"
     if node.op_type == "IsNaN" and kind == TensorProto.FLOAT:
         return NAN
     if node.op_type == "IsInf" and kind == TensorProto.FLOAT:
@@ -93,20 +101,24 @@ def _body(node: onnx.NodeProto, kinds: Mapping[str, int], empty: Collection[str]
 
 def _wide(node: onnx.NodeProto, kinds: Mapping[str, int]) -> tuple[int, int] | None:
     """Return the type of a node's numbers, and the wider one in which it is computed; None for a node that stays."""
-    kind = next((kinds[tensor] for tensor in node.input if kinds.get(tensor, 0) in (*HALVES, *NARROW)), 0)
+    values = node.input[1:] if node.op_type == "Where" else node.input
+    kind = next((kinds[tensor] for tensor in values if kinds.get(tensor, 0) in (*HALVES, *NARROW)), 0)
     if kind in NARROW:
         is_reduced = node.op_type.startswith("Reduce")
         return (kind, TensorProto.INT32) if node.op_type in ENDS and is_reduced == (kind == TensorProto.BOOL) else None
     is_defined = node.op_type in OPERANDS and kind == TensorProto.FLOAT16
-    return (kind, TensorProto.FLOAT) if kind in HALVES and not is_defined and _computes(node) else None
+    return (kind, TensorProto.FLOAT) if kind in HALVES and not is_defined and _widens(node, kind) else None
 
 
-def _computes(node: onnx.NodeProto) -> bool:
-    """Return whether a node computes with float32 numbers: it neither moves, nor converts or quantises values."""
+def _widens(node: onnx.NodeProto, kind: int) -> bool:
+    """Return whether a node computes with float32 numbers, or moves values of a type that it does not have."""
     operator = operators.of_node(node)
+    if node.op_type in WIDENED:
+        return True
     if operator is None:
-        return node.op_type in BODIES
-    return node.op_type not in (*QUANTISERS, "Cast") and Trait.MOVES not in operator.traits
+        return node.op_type in BODIES or (node.op_type in OF_WIDER and kind == TensorProto.BFLOAT16)
+    is_move = Trait.MOVES in operator.traits
+    return node.op_type not in (*QUANTISERS, "Cast") and (not is_move or kind == TensorProto.BFLOAT16)
 
 
 def _write_body(to: Replacement, node: onnx.NodeProto, body: str, opset: int) -> None:
@@ -164,11 +176,12 @@ def expand(model: onnx.ModelProto, opset: int) -> list[str]:
 def _write_quantisers(model: onnx.ModelProto, types: Mapping[str, onnx.TypeProto]) -> list[str]:
     """Write such nodes in place, whose inputs have these types; return their operators."""
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    tables = {node.input[0] for node in model.graph.node if node.op_type in selections.RULES and node.input}
 
     def write(to: Replacement, node: onnx.NodeProto) -> None:
         if not all(name in constants for name in node.input[1:] if name):
             return
-        if _is_weight(node, constants):
+        if _is_weight(node, constants, tables):
             values = _weights(
                 [numpy_helper.to_array(constants[name]) for name in node.input if name], attributes_of(node)
             )
@@ -209,14 +222,18 @@ def _cast(to: Replacement, tensor: str, source: int, kind: int) -> str:
     return tensor if source == kind else to.add("Cast", [tensor], to=kind)
 
 
-def _is_weight(node: onnx.NodeProto, constants: Mapping[str, TensorProto]) -> bool:
-    """Return whether a node dequantises constants of types or blocks that `harness.model.parse` does not read."""
+def _is_weight(node: onnx.NodeProto, constants: Mapping[str, TensorProto], tables: Collection[str]) -> bool:
+    """Return whether a node dequantises constants that are stored as float32.
+
+    These are tables of selections, and constants of types or blocks that `harness.model.parse` does not read.
+    """
     stated = attributes_of(node)
     if node.op_type != "DequantizeLinear" or node.input[0] not in constants or stated.get("output_dtype", 0) > 1:
         return False
     kind = helper.tensor_dtype_to_np_dtype(constants[node.input[0]].data_type)
     is_single = constants[node.input[1]].data_type == TensorProto.FLOAT
-    return is_single and (bool(stated.get("block_size", 0)) or kind not in (INT8, UINT8, INT32))
+    is_table = node.output[0] in tables
+    return is_single and (is_table or bool(stated.get("block_size", 0)) or kind not in (INT8, UINT8, INT32))
 
 
 def _weights(inputs: Sequence[Array], stated: Mapping[str, Any]) -> Array:

@@ -159,10 +159,27 @@ def _from_onnx(
 
 
 def _of_other_inputs(model: onnx.ModelProto, name: str, source: dict[str, str]) -> NetworkImport:
-    network, count = inputs.bring_in(model, name, source)
+    is_quantised = unsupported.is_quantised(model.graph)
+    if is_quantised and products.fused_operators(model, name):
+        return _fused_of_other_inputs(model, name, source)
+    try:
+        network, count = inputs.bring_in(model, name, source)
+    except RequestError:
+        if not is_quantised:
+            raise
+        return _fused_of_other_inputs(model, name, source)
     sizes = {layer.output.name: layer.size for layer in network.layers}
     outputs = tuple(value.name for value in model.graph.output)
     return NetworkImport(network, (), Identity(count, outputs, count * sum(sizes[name] for name in outputs)))
+
+
+def _fused_of_other_inputs(model: onnx.ModelProto, name: str, source: dict[str, str]) -> NetworkImport:
+    """Return a quantised network as ONNX Runtime runs it."""
+    file, found = Stored(model), graph.read(model, name, of_one_float=False)
+    converted = fused.convert(found)
+    helper.set_model_props(converted.model, found.metadata | source)
+    network = networks.parse(converted.model.SerializeToString(), name)
+    return NetworkImport(network, converted.notes, check.same_for_any_inputs(file, converted, network))
 
 
 def _changed(

@@ -22,6 +22,8 @@ from harness.operators.node import NEWEST_OPSET, domain_of
 
 DOMAIN = "harness.expanded"
 """The domain of nodes that are to be replaced by their function."""
+CAST_LIKE = 15
+"""The first opset that has CastLike."""
 OTHERWISE_TREATED = {
     ("", name)
     for name in (
@@ -67,6 +69,8 @@ def state(model: onnx.ModelProto, name: str) -> list[str]:
             function = _of_standard(node, own_types, opsets_of(model), name)
         if function is None:
             continue
+        if opsets_of(model).get("", NEWEST_OPSET) < CAST_LIKE:
+            _state_types(function, own_types)
         _state_defaults(node, opsets_of(model))
         for entry in function.opset_import:
             entry.version = opsets_of(model).get(entry.domain, entry.version)
@@ -77,6 +81,16 @@ def state(model: onnx.ModelProto, name: str) -> list[str]:
     if names and DOMAIN not in opsets_of(model):
         model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     return sorted(names)
+
+
+def _state_types(function: onnx.FunctionProto, types: Sequence[onnx.TypeProto]) -> None:
+    """Make each CastLike of a function, to the type of one of its inputs, a Cast."""
+    kinds = {name: value.tensor_type.elem_type for name, value in zip(function.input, types, strict=False)}
+    for part in function.node:
+        if part.op_type == "CastLike":
+            part.op_type = "Cast"
+            part.attribute.append(helper.make_attribute("to", kinds[part.input[1]]))
+            del part.input[1:]
 
 
 @functools.cache

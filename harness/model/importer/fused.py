@@ -7,22 +7,22 @@ scales for that of the outputs: a file that states others is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import onnx
-import onnx.helper
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from harness import model as networks
 from harness import operators
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
-from harness.model.importer import code_products
+from harness.model.importer import code_products, opsets
 from harness.model.importer.conversion import CODES, INT32
 from harness.model.importer.graph import MOVES, Dequantised, Graph
 from harness.model.importer.quantised import Canonical
 from harness.model.onnx_runtime import products
+from harness.model.transforms.edit import declare_functions
 from harness.operators.node import Node, domain_of
 from harness.operators.tensor import INT8
 
@@ -44,13 +44,13 @@ PRODUCTS = ("Conv", "Gemm", "MatMul")
 def convert(graph: Graph) -> Canonical:
     """Return the network as ONNX Runtime fuses it; raise RequestError with all nodes that stay in float32."""
     shape = graph.input_shape
-    if len(shape) < 2 or shape[0] != 1:
+    if graph.input_name and (len(shape) < 2 or shape[0] != 1):
         raise RequestError(
             f"model {graph.name!r}: input {graph.input_name!r} has shape {shape}",
             "one vector at a time: a first size of 1, or a free one",
         )
     _require_stated_products(graph)
-    model = products.optimised(graph.model.SerializeToString(), graph.name, fuse_only=True)
+    model = _optimised(graph.model, graph.name)
     code_products.expand(model)
     _write_as_qgemm(model)
     _write_as_slices(model)
@@ -63,9 +63,62 @@ def convert(graph: Graph) -> Canonical:
     quantisers = [sum(node.op_type == "QuantizeLinear" for node in each.graph.node) for each in (graph.model, model)]
     groups = quantisers[0] - quantisers[1]
     int8_groups = groups > 0 and any(layer.dtype == INT8 for layer in network.layers)
-    notes = [f"{groups} QDQ groups are the quantised operators as which ONNX Runtime runs them"] if groups else []
+    notes = [f"{groups} QDQ groups are the quantised operators as which ONNX Runtime runs them"] if groups > 0 else []
     notes += [INT8_NOTE] if int8_groups else []
     return Canonical(model, codes, from_qdq=False, notes=tuple(notes), int8_groups=int8_groups)
+
+
+def _optimised(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """Return the model as ONNX Runtime fuses it, in which calls of local functions stay as they are.
+
+    ONNX Runtime has the functions inlined: the calls are left out of its model, in which their results are inputs, and
+    what they read are outputs.
+    """
+    local = {(function.domain, function.name) for function in model.functions}
+    calls = [node for node in model.graph.node if (node.domain, node.op_type) in local]
+    if not calls:
+        return products.optimised(model.SerializeToString(), name, fuse_only=True)
+    types, rest = opsets.types_of(model), onnx.ModelProto()
+    rest.CopyFrom(model)
+    for node in calls:
+        rest.graph.node.remove(node)
+    written = dict.fromkeys(tensor for node in calls for tensor in node.output)
+    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    ends = {value.name for value in (*model.graph.input, *model.graph.output)} | stored.keys() | {""}
+    read = {tensor for node in calls for tensor in node.input} - ends - written.keys()
+    outputs = [value for value in model.graph.output if value.name not in written]
+    outputs += [helper.make_value_info(tensor, types[tensor]) for tensor in sorted(read)]
+    inputs = [helper.make_value_info(tensor, types[tensor]) for tensor in written]
+    _set_ends(rest.graph, [*model.graph.input, *inputs], outputs)
+    fused = products.optimised(rest.SerializeToString(), name, fuse_only=True)
+    _set_ends(fused.graph, model.graph.input, model.graph.output)
+    kept = {tensor.name for tensor in fused.graph.initializer}
+    missing = {tensor for node in calls for tensor in node.input} & stored.keys() - kept
+    fused.graph.initializer.extend(stored[tensor] for tensor in sorted(missing))
+    _insert(fused.graph, calls)
+    declare_functions(fused)
+    return fused
+
+
+def _set_ends(
+    graph: onnx.GraphProto, inputs: Iterable[onnx.ValueInfoProto], outputs: Iterable[onnx.ValueInfoProto]
+) -> None:
+    del graph.input[:], graph.output[:]
+    graph.input.extend(inputs)
+    graph.output.extend(outputs)
+
+
+def _insert(graph: onnx.GraphProto, calls: Sequence[onnx.NodeProto]) -> None:
+    """Add nodes: the next node is always the first one whose inputs are known."""
+    waiting = [*calls, *graph.node]
+    known = {value.name for value in (*graph.input, *graph.initializer)} | {""}
+    nodes = list[onnx.NodeProto]()
+    while waiting:
+        place = next(place for place, node in enumerate(waiting) if known.issuperset(node.input))
+        nodes.append(onnx.NodeProto.FromString(waiting.pop(place).SerializeToString()))
+        known.update(nodes[-1].output)
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
 def _require_operators(graph: Graph, model: onnx.ModelProto) -> None:
@@ -101,7 +154,7 @@ def _write_as_slices(model: onnx.ModelProto) -> None:
     nodes = list(model.graph.node)
     del model.graph.node[:]
     for node in nodes:
-        given = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
+        given = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
         sizes = given.get("split")
         if len(node.input) > 1 and node.input[1] in constants:
             sizes = numpy_helper.to_array(constants[node.input[1]]).tolist()
@@ -114,9 +167,7 @@ def _write_as_slices(model: onnx.ModelProto) -> None:
             names = [f"{output}/{what}" for what in bounds]
             for name, value in zip(names, bounds.values(), strict=True):
                 model.graph.initializer.append(numpy_helper.from_array(np.array([value]), name))
-            model.graph.node.append(
-                onnx.helper.make_node("Slice", [node.input[0], *names], [output], f"{output}/Slice")
-            )
+            model.graph.node.append(helper.make_node("Slice", [node.input[0], *names], [output], f"{output}/Slice"))
 
 
 def _separate_relus(model: onnx.ModelProto) -> None:
@@ -132,7 +183,7 @@ def _separate_relus(model: onnx.ModelProto) -> None:
             del sum_node.attribute[:]
             sum_node.attribute.extend(kept)
             sum_node.op_type, sum_node.domain, sum_node.output[0] = "Conv", "", f"{output}/sums"
-            model.graph.node.append(onnx.helper.make_node("Relu", [f"{output}/sums"], [output], f"{output}/Relu"))
+            model.graph.node.append(helper.make_node("Relu", [f"{output}/sums"], [output], f"{output}/Relu"))
 
 
 def _clean(model: onnx.ModelProto, graph: Graph) -> None:
@@ -140,7 +191,7 @@ def _clean(model: onnx.ModelProto, graph: Graph) -> None:
     used = {domain_of(node) for node in model.graph.node} | {""}
     opsets = {entry.domain: entry.version for entry in model.opset_import} | {"com.microsoft": 1}
     del model.opset_import[:]
-    model.opset_import.extend(onnx.helper.make_opsetid(domain, opsets[domain]) for domain in sorted(used))
+    model.opset_import.extend(helper.make_opsetid(domain, opsets[domain]) for domain in sorted(used))
     del model.graph.value_info[:]
     del model.metadata_props[:]
     for value in (*model.graph.input, *model.graph.output):

@@ -40,6 +40,9 @@ FOLDS = MOVES | {*ELEMENTWISE, "Constant", "Cast", "Gather", "Concat", "Slice", 
 FOLDS |= {"Equal", "Where", "ReduceProd", "Min", "Max"}
 """The operators that are computed where all that they read is constant; what has a sum of floats is not among them."""
 
+OF_RUNTIME = ("SimplifiedLayerNormalization",)
+"""Operators that ONNX Runtime has in ONNX's own domain: ONNX does not know them."""
+
 INPUT_TYPES: dict[int, np.dtype[Any]] = {
     onnx.TensorProto.FLOAT: np.dtype(np.float32),
     onnx.TensorProto.DOUBLE: np.dtype(np.float64),
@@ -154,8 +157,11 @@ class Graph:
         return name in self.constants or name in self.dequantised
 
 
-def read(model: onnx.ModelProto, name: str) -> Graph:
-    """Fold what moves or stores constants, and find the one input; raise RequestError if there is another number."""
+def read(model: onnx.ModelProto, name: str, *, of_one_float: bool = True) -> Graph:
+    """Fold what moves or stores constants, and find the one input; raise RequestError if there is another number.
+
+    Without `of_one_float`, the inputs are any, and the graph states none.
+    """
     constants = Constants(((tensor.name, tensor) for tensor in model.graph.initializer), name)
     dequantised: dict[str, Dequantised] = {}
     nodes = []
@@ -163,16 +169,16 @@ def read(model: onnx.ModelProto, name: str) -> Graph:
         node = Node(name, proto, proto.name or f"{proto.op_type}_{index}", constants, {})
         if not _fold(node, constants, dequantised, opsets_of(model)):
             nodes.append(node)
-    source = _input(model.graph, constants, name)
+    source = _input(model.graph, constants, name) if of_one_float else None
     return Graph(
         name=name,
         model=model,
         nodes=tuple(nodes),
         constants=constants,
         dequantised=dequantised,
-        input_name=source.name,
-        input_shape=_input_shape(source, name),
-        dtype=_input_type(source, name),
+        input_name=source.name if source else "",
+        input_shape=_input_shape(source, name) if source else (),
+        dtype=_input_type(source, name) if source else FLOAT32,
         metadata={entry.key: entry.value for entry in model.metadata_props},
     )
 
@@ -200,6 +206,9 @@ def require_valid(model: onnx.ModelProto, name: str) -> None:
     if model.graph.sparse_initializer:
         raise RequestError(f"model {name!r} has sparse initializers", "store them as dense initializers")
     _require_inside(model.graph, name)
+    unnamed = [node for node in model.graph.node if node.op_type in OF_RUNTIME and not node.domain]
+    for node in unnamed:
+        node.domain = "com.microsoft"
     known = {entry.domain for entry in model.opset_import}
     for domain in sorted({domain_of(node) for node in model.graph.node} - known - {""}):
         model.opset_import.append(onnx.helper.make_opsetid(domain, 1))
@@ -208,6 +217,9 @@ def require_valid(model: onnx.ModelProto, name: str) -> None:
     except (onnx.checker.ValidationError, ValueError, UnicodeDecodeError) as error:
         reason = with_shapeless(model, " ".join(str(error).split("\n")[:2]).strip())  # the node is in the second line
         raise RequestError(f"model {name!r} is not valid ONNX: {reason}", "see onnx.checker.check_model") from error
+    finally:
+        for node in unnamed:
+            node.domain = ""
     remove_unread(model.graph)
 
 

@@ -107,11 +107,14 @@ class Replacement:
 
     def constant(self, values: Any, dtype: Any = np.int64) -> str:
         """Return a new constant."""
-        array = np.asarray(values, dtype)
         name = self.free(f"{self.name}/constant")
+        self.state(name, np.asarray(values, dtype))
+        return name
+
+    def state(self, name: str, array: Array) -> None:
+        """Make a tensor a constant."""
         self.graph.initializer.append(numpy_helper.from_array(array, name))
         self.shapes[name], self.types[name], self.constants[name] = array.shape, array.dtype, array
-        return name
 
     def add(
         self,

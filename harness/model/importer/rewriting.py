@@ -12,6 +12,7 @@ from onnx import numpy_helper
 
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
+from harness.model.importer import constant_outputs
 from harness.model.importer.inputs import BATCH
 from harness.model.importer.replacement import Replacement, Shape, with_attributes
 from harness.model.transforms.edit import names_of
@@ -121,11 +122,25 @@ class Rewriting(Replacement):
             self.forms[tensor] = {of_output: copy.output[place]}
         self.nodes.append(copy)
 
+    def _write_constant(self, output: onnx.ValueInfoProto) -> None:
+        """Add the nodes of an output that is constant; raise RequestError without values."""
+        values = self.values(output.name)
+        inputs = [value for value in self.graph.input if value.name in self.forms]
+        if values is None or not values.size or not inputs:
+            raise RequestError(f"model {self.model!r}: output {output.name!r} is no number", "leave it out")
+        self.name, shape = output.name, stated(values.shape)
+        written = self.free(f"{output.name}/values")
+        rows = values.reshape(1, *shape)
+        constant_outputs.write(self, written, rows, inputs[0].name, inputs[0].type.tensor_type.elem_type)
+        constant_outputs.rename(self, output.name, self.free(f"{output.name}/value"))
+        self.shapes[output.name] = values.shape
+        self.forms[output.name] = {(): written}
+
     def close(self) -> None:
         """Replace the nodes of the graph, and the shapes of its inputs and outputs."""
         for value in self.graph.output:
             if value.name not in self.forms:
-                raise RequestError(f"model {self.model!r}: output {value.name!r} is constant", "leave it out")
+                self._write_constant(value)
             forms, shape = self.forms[value.name], stated(self.shapes[value.name])
             if forms.get(shape) == value.name:
                 continue

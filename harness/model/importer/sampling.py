@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ class Numbers:
         """Return the result of an operator with broadcasting; a comparison gives a bool."""
         names = [value if isinstance(value, str) else self.to.constant(value, np.float32) for value in operands]
         shape = np.broadcast_shapes(*map(self.to.shape, names))
-        is_bool = operator in ("Less", "GreaterOrEqual", "Equal", "And")
+        is_bool = operator in ("Less", "LessOrEqual", "GreaterOrEqual", "Equal", "And")
         return self.to.add(operator, names, shape, BOOL if is_bool else FLOAT32)
 
     def clipped(self, x: str, high: float) -> str:
@@ -98,21 +98,15 @@ class Sampling(NamedTuple):
         return numbers.clipped(at, size - 1) if self.padding == b"border" else at
 
 
-def grid_sample(to: Replacement, node: onnx.NodeProto) -> str:
-    """Write a GridSample: neighbours of each coordinate by one GatherElements, and their weighted sums axis by axis."""
-    x, grid = node.input
-    shape, of_grid, numbers = to.shape(x), to.shape(grid), Numbers(to)
-    if {to.dtype(x), to.dtype(grid)} != {FLOAT32} or to.values(x) is not None or to.values(grid) is not None:
-        raise Unknown(node.name)
-    vectors, channels, *sizes = shape
-    count, rank = math.prod(of_grid[1:-1]), len(sizes)
-    offsets = NEIGHBOURS[attribute(node, "mode", b"linear")]
-    how = Sampling(offsets, attribute(node, "padding_mode", b"zeros"), bool(attribute(node, "align_corners", 0)))
+def sampled(to: Replacement, x: str, coordinates: Sequence[str], how: Sampling) -> str:
+    """Return the values of an image at coordinates, (vectors, channels, count): weighted sums of those of neighbours.
+
+    There is a tensor of coordinates for each axis, (vectors, 1, count, 1, ...) with a 1 for each axis.
+    """
+    (vectors, channels, *sizes), numbers = to.shape(x), Numbers(to)
+    count, rank, offsets = to.shape(coordinates[0])[2], len(sizes), how.offsets
     places, masks, weights = list[str](), list[str](), list[str]()
-    for axis, size in enumerate(sizes):
-        last = to.constant([rank - 1 - axis])
-        part = to.add("Gather", [grid, last], (*of_grid[:-1], 1), axis=len(of_grid) - 1)
-        at = how.coordinate(numbers, to.reshaped(part, (vectors, 1, count, *[1] * rank)), size)
+    for axis, (size, at) in enumerate(zip(sizes, coordinates, strict=True)):
         form = tuple(len(offsets) if other == axis else 1 for other in range(rank))
         beside = at
         if len(offsets) > 1:
@@ -136,7 +130,25 @@ def grid_sample(to: Replacement, node: onnx.NodeProto) -> str:
         product = numbers.of("Mul", values, weights[axis])
         result = (*result[: 3 + axis], 1, *result[4 + axis :])
         values = to.add("ReduceSum", [product, to.constant([3 + axis])], result, keepdims=1)
-    return to.reshaped(values, (vectors, channels, *of_grid[1:-1]))
+    return to.reshaped(values, (vectors, channels, count))
+
+
+def grid_sample(to: Replacement, node: onnx.NodeProto) -> str:
+    """Write a GridSample of an image and coordinates that are data."""
+    x, grid = node.input
+    of_grid, numbers = to.shape(grid), Numbers(to)
+    if {to.dtype(x), to.dtype(grid)} != {FLOAT32} or to.values(x) is not None or to.values(grid) is not None:
+        raise Unknown(node.name)
+    vectors, channels, *sizes = to.shape(x)
+    count, rank = math.prod(of_grid[1:-1]), len(sizes)
+    offsets = NEIGHBOURS[attribute(node, "mode", b"linear")]
+    how = Sampling(offsets, attribute(node, "padding_mode", b"zeros"), bool(attribute(node, "align_corners", 0)))
+    coordinates = []
+    for axis, size in enumerate(sizes):
+        last = to.constant([rank - 1 - axis])
+        part = to.add("Gather", [grid, last], (*of_grid[:-1], 1), axis=len(of_grid) - 1)
+        coordinates.append(how.coordinate(numbers, to.reshaped(part, (vectors, 1, count, *[1] * rank)), size))
+    return to.reshaped(sampled(to, x, coordinates, how), (vectors, channels, *of_grid[1:-1]))
 
 
 def col2im(to: Replacement, node: onnx.NodeProto) -> str:

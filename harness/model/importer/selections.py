@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from harness.model.analysis.propagation import Propagation
-from harness.model.importer import bounded, sampling
+from harness.model.importer import arithmetic, bounded, regions, sampling
 from harness.model.importer.replacement import Replacement, Rule, Shape, Unknown, attribute, operators_of, replace_nodes
 from harness.model.transforms.edit import declare_functions
 from harness.operators.onnx_function import DOMAIN
@@ -303,11 +304,34 @@ def center_crop_pad(to: Replacement, node: onnx.NodeProto) -> str:
     return to.add("Pad", [y, to.constant([*before, *behind])], whole)
 
 
+def eye_like(to: Replacement, node: onnx.NodeProto) -> None:
+    """Write an EyeLike: a constant of ones along a diagonal, of the type of the input unless one is stated."""
+    rows, columns = to.shape(node.input[0])
+    kind = attribute(node, "dtype", None)
+    dtype = to.dtype(node.input[0]) if kind is None else helper.tensor_dtype_to_np_dtype(kind)
+    to.state(node.output[0], np.eye(rows, columns, attribute(node, "k", 0), dtype))
+
+
+def dropout(to: Replacement, node: onnx.NodeProto) -> None:
+    """Write a Dropout with a mask, which drops nothing: its input, and a mask that is true."""
+    ratio = to.required(node, 1) if len(node.input) > 1 and node.input[1] else np.array(0.5)
+    is_training = len(node.input) > 2 and node.input[2] and to.required(node, 2).any()
+    if (is_training and ratio.any()) or not (is_training or len(node.output) > 1):
+        raise Unknown(node.name)
+    to.add("Identity", node.input[:1], to.shape(node.input[0]))
+    for mask in node.output[1:]:
+        to.state(mask, np.ones(to.shape(node.input[0]), np.bool_))
+
+
 RULES: Mapping[str, Rule] = {
+    **arithmetic.RULES,
     **bounded.RULES,
+    **regions.RULES,
     **sampling.RULES,
     "CenterCropPad": center_crop_pad,
     "Compress": compress,
+    "Dropout": dropout,
+    "EyeLike": eye_like,
     "Gather": gather,
     "GatherElements": gather_elements,
     "GatherND": gather_nd,

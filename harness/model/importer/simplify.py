@@ -4,6 +4,7 @@ Each step below changes the model in place and returns a note of what it changed
 then computes file and result for random inputs (`Simplified.check`).
 
     functions   local functions of operators that no layer reads are inlined, and those that ONNX states for operators
+    domains     operators of ONNX Runtime become those of ONNX's own domain (contributed.py)
     opset       versions after NEWEST_OPSET become it, where that changes no operator
     layout      recurrent operators have layout 0
     domains     operators that ONNX Runtime does not have get their functions
@@ -14,10 +15,13 @@ then computes file and result for random inputs (`Simplified.check`).
                 depend on them only become the nodes of their graphs
     types       a CastLike becomes a Cast
     types       operators and types without a definition are written by others (expansions.py)
+    dynamic     scales that follow from the data, and products of their codes, become operators on float32 (dynamic.py)
     products    DFT, STFT and modes of Resize become products with constant matrices (linear_maps.py)
+    statistics  variances and softmax functions of other operators are written in a stable order (statistics.py)
     casts       a Cast to the same type, or to a wider one and back, is removed
     selections  indices, masks and one-hot codes become comparisons, choices and moves (selections.py)
     logic       a Where of float32 reads its condition as float32 (logic.py)
+    outputs     constant outputs are those of each vector (constant_outputs.py)
     batch       the first axis of inputs, outputs, Reshapes and Resizes takes any number of vectors
 
 A model that is refused in this form gets a new axis of vectors (vector_axis.py).
@@ -38,19 +42,25 @@ from harness import operators
 from harness.core.errors import RequestError
 from harness.model.graph import decode, opsets_of, parse, read_file
 from harness.model.importer import (
+    arithmetic,
     batches,
     bounded,
     changes,
     classic,
+    constant_outputs,
     constants,
+    contributed,
+    dynamic,
     expansions,
     functions,
     inputs,
     linear_maps,
     logic,
     opsets,
+    regions,
     sampling,
     selections,
+    statistics,
     vector_axis,
 )
 from harness.model.importer.external_data import load_data
@@ -177,6 +187,14 @@ def _inline(simplified: Simplified) -> Iterator[str]:
         yield f"inlined the local functions {listed([name for _, name in unknown])}"
 
 
+def _write_contributed(simplified: Simplified) -> Iterator[str]:
+    """Write operators of ONNX Runtime by ONNX's own, which have other orders of sums."""
+    names = contributed.expand(simplified.model)
+    if names:
+        simplified.is_near = True
+        yield f"wrote {listed(names)} of ONNX Runtime by operators of ONNX"
+
+
 def _replace(simplified: Simplified) -> Iterator[str]:
     """Put functions in the place of operators, which ONNX Runtime need not have."""
     simplified.model, names = functions.expand(simplified.model, simplified.name)
@@ -243,7 +261,7 @@ def _widen(simplified: Simplified) -> Iterator[str]:
 
 
 STEPS: tuple[Callable[[Simplified], Iterator[str]], ...]
-STEPS = (_inline, _replace, _lower, _declare, _remove_listed, _convert, _expand, _widen)
+STEPS = (_inline, _write_contributed, _replace, _lower, _declare, _remove_listed, _convert, _expand, _widen)
 
 
 def _select(simplified: Simplified) -> list[str]:
@@ -252,12 +270,20 @@ def _select(simplified: Simplified) -> list[str]:
         return []
     replaced = selections.convert(simplified.model, constants.facts_of(simplified.model))
     simplified.propagation = constants.facts_of(simplified.model)
-    simplified.is_near |= not sampling.RULES.keys().isdisjoint(replaced)
+    simplified.is_near |= not {*sampling.RULES, *arithmetic.RULES, *regions.RULES}.isdisjoint(replaced)
     chosen, rows = ([name for name in replaced if (name in bounded.RULES) == has_rows] for has_rows in (False, True))
-    notes = [f"{listed(chosen)} became comparisons, choices and moves of values"] if chosen else []
+    notes = [f"{listed(chosen)} became operators that harness computes"] if chosen else []
+    if not regions.RULES.keys().isdisjoint(chosen) and not is_run(simplified.source, simplified.batch):
+        notes = [_unconfirmed(simplified, note) for note in notes]
     return notes + (
         [f"{listed(rows)}: its rows have a bound, and those that ONNX does not give are -1"] if rows else []
     )
+
+
+def _write_dynamic(simplified: Simplified) -> list[str]:
+    """Write quantisers whose scale follows from the data, and products of their codes, by operators on float32."""
+    names = dynamic.expand(simplified.model)
+    return [f"{listed(names)} became operators on float32, for each vector alone"] if names else []
 
 
 def _write_products(simplified: Simplified) -> tuple[str, ...]:
@@ -269,11 +295,21 @@ def _write_products(simplified: Simplified) -> tuple[str, ...]:
     return expanded.notes
 
 
+def _write_statistics(simplified: Simplified) -> list[str]:
+    """Write variances and softmax functions of other operators in an order that gives no NaN."""
+    notes = statistics.convert(simplified.model)
+    simplified.is_near |= bool(notes)
+    return notes
+
+
 FOLD_STEPS: tuple[Callable[[Simplified], Sequence[str]], ...] = (
     constants.compute_constants,
+    _write_dynamic,
+    _write_statistics,
     _select,
     constants.remove,
     _write_products,
+    lambda simplified: constant_outputs.convert(simplified.model, simplified.batch),
     batches.free_first_axis,
     lambda simplified: logic.convert(simplified.model),
 )

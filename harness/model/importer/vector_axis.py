@@ -14,7 +14,7 @@ import onnx
 
 from harness.core.errors import RequestError
 from harness.model.graph import opsets_of
-from harness.model.importer import axis_rules, opsets
+from harness.model.importer import axis_rules, logic, opsets
 from harness.model.importer.inputs import BATCH
 from harness.model.importer.replacement import Shape
 from harness.model.importer.rewriting import Rewriting
@@ -64,6 +64,7 @@ def add_axis(
     for node in copy.graph.node:
         axis_rules.write(rewriting, node)
     rewriting.close()
+    logic.convert(copy)
     tidy(copy.graph)
     free_initializers(copy)
     declare_functions(copy)
@@ -116,6 +117,8 @@ def _shapes(model: onnx.ModelProto, sizes: Mapping[str, Shape], name: str) -> di
     outputs = {value.name for value in exposed.graph.output}
     activations = [tensor for node in exposed.graph.node for tensor in node.output if tensor]
     exposed.graph.output.extend(onnx.ValueInfoProto(name=tensor) for tensor in activations if tensor not in outputs)
+    if not activations:
+        return dict(sizes)
     stored = Stored(exposed)
     try:
         loaded = session(stored.path, 1, optimised=False)

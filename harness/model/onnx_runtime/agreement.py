@@ -13,15 +13,16 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.onnx_runtime.sessions import Stored, refused, session
 from harness.model.onnx_runtime.values import computed, type_of
-from harness.operators.onnx_function import DOMAIN
 from harness.operators.tensor import FLOAT16, SHORT, SHORT_FLOATS, is_float
 
 if TYPE_CHECKING:
     import onnxruntime
 
 VECTORS = 8
-BOUNDED = ("NonMaxSuppression",)
-"""The operators of domain harness whose last rows are -1: those that ONNX's operators of these names do not have."""
+BOUNDED = ("NonMaxSuppression", "NonZero")
+"""The operators whose last rows are -1 in a network: those that ONNX's operators do not have."""
+PADDED = "rows of -1 are behind those of ONNX"
+"""The description of their outputs."""
 BATCH_SHARE = 1e-4
 """Accepted difference as a share of the greatest value: several vectors at once are summed in another order."""
 SHARES = {FLOAT16: 2.0**-8, SHORT_FLOATS[0]: 2.0**-5}
@@ -107,10 +108,7 @@ def require_near(before: Stored, after: onnx.ModelProto, name: str, batch: int) 
 
 def bounded_outputs(model: onnx.ModelProto) -> set[str]:
     """Return the outputs of a model whose last rows are -1."""
-    written = {name for node in model.graph.node if node.domain == DOMAIN and node.op_type in BOUNDED
-               for name in node.output}  # fmt: skip
-    written |= {node.output[0] for node in model.graph.node if node.op_type == "Reshape" and node.input[0] in written}
-    return written & {value.name for value in model.graph.output}
+    return {value.name for value in model.graph.output if value.doc_string == PADDED}
 
 
 def padded(values: Array, shape: Sequence[int]) -> Array:
@@ -176,18 +174,23 @@ def same_bits(first: Array, second: Array) -> bool:
 
 
 def random_inputs(
-    loaded: onnxruntime.InferenceSession, sizes: Mapping[str, Sequence[int]], batch: int, seed: int
+    loaded: onnxruntime.InferenceSession, sizes: Mapping[str, Sequence[int]], batch: int, seed: int, end: int = 2
 ) -> dict[str, Array]:
-    """Return a value of each input; a size that the session leaves free is that of `sizes`, else `batch` or 1."""
+    """Return a value of each input: random floats, integers from 0 to `end` - 1.
+
+    A size that the session leaves free is that of `sizes`, else `batch` or 1.
+    """
     random, inputs = np.random.default_rng(seed), {}
     for value in loaded.get_inputs():
         known = sizes.get(value.name) or [0] * len(value.shape)
         free = [batch, *[1] * len(value.shape)]
         shape = [size if isinstance(size, int) and size > 0 else known[axis] or free[axis]
                  for axis, size in enumerate(value.shape)]  # fmt: skip
-        drawn = random.standard_normal(shape) * 2
+        drawn: Array = random.standard_normal(shape) * 2
         dtype = type_of(value.type)
-        inputs[value.name] = np.asarray(drawn if is_float(dtype) else drawn > 0).astype(dtype)
+        if not is_float(dtype):
+            drawn = random.integers(end, size=shape) if end > 2 and dtype.kind in "iu" else drawn > 0
+        inputs[value.name] = np.asarray(drawn).astype(dtype)
     return inputs
 
 

@@ -35,7 +35,8 @@ def departures(model: onnx.ModelProto, propagation: Propagation) -> Iterator[Fin
     nodes = {finding.node for finding in findings}
     summary = f"{len(nodes)} of {len(propagation.nodes)} nodes leave the safety-related profile" if nodes else ""
     reason = summary or "no node leaves the safety-related profile"
-    yield Finding("note", KIND, "", "", reason, "docs/analyse-a-model.md lists the restrictions and their documents")
+    advice = "docs/reference/analyse-a-model.md lists the restrictions and their documents"
+    yield Finding("note", KIND, "", "", reason, advice)
 
 
 def _finding(number: str, node: str, edge: str, here: str, advice: str) -> Finding:

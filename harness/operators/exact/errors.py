@@ -2,7 +2,7 @@
 
 A right result has the same operations on real numbers, each rounded to float32 or more exactly; its sums have any
 order.  An operation gives its exact result times 1 + d with |d| <= u = 2^-24, and a function its real value within
-`Function.others` units in the last place (Higham, Accuracy and Stability, sections 2.2 and 3.1).
+`Function.others` units in the last place and `Function.difference` (Higham, Accuracy and Stability, 2.2 and 3.1).
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _call(function: Function, x: Inexact) -> Inexact:
     change = np.where(x.error > 0, np.maximum(*(np.abs(end.astype(np.float64) - value) for end in ends)), 0)
     largest = np.maximum(np.abs(value), np.where(x.error > 0, np.maximum(*map(np.abs, ends)), 0))
     ulp = np.maximum(np.abs(largest.astype(np.float64)), float(np.finfo(np.float32).tiny)) * 2.0**-23
-    return Inexact(value, change + (2 * function.ulp + function.others) * ulp + FLUSHED)
+    return Inexact(value, change + (2 * function.ulp + function.others) * ulp + function.difference + FLUSHED)
 
 
 def _operation(node: Expression, operands: Sequence[Inexact], *, is_rounded: bool) -> Inexact:

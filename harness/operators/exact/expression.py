@@ -59,7 +59,7 @@ class Function:
     `real` is the real function that it approximates, float64 to float64, and `ulp` the largest distance from it in
     units in the last place of the result.  It rises, or `falls`, but for that distance; without an exception, -0 below
     0, if it `is_monotone`; it may rise and fall if it `is_wave`.  No result is outside of `limits`.  Functions of other
-    libraries are within `others` of the real one.
+    libraries are within `others` of the real one, and a `difference` that small results need not have.
     """
 
     name: str
@@ -71,6 +71,7 @@ class Function:
     is_monotone: bool = False
     limits: tuple[float, float] = (-np.inf, np.inf)
     others: float = OTHERS
+    difference: float = 0.0
     is_wave: bool = False
 
     def __call__(self, x: Expression) -> Expression:

@@ -33,6 +33,10 @@ class Quantity(Enum):
         return self.value if self in {Quantity.INSTRUCTIONS, Quantity.CYCLES} else "ns"
 
 
+CPU_FILES = {Quantity.CPU: "cpu.npy", Quantity.USER: "user.npy", Quantity.SYSTEM: "system.npy"}
+"""Files of the processor times in the folder of a measurement, if they are measured."""
+
+
 @dataclass(frozen=True)
 class MeasurementOptions:
     """Options of a measurement: at least `samples` executions, and at least `duration_s` if given."""

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from harness import __version__
+from harness.core import registry
 from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import revision
 from harness.core.safe_io import read_document
 from harness.runs.folder import ChunkRecord, RunFolder, content_sha256, envelope_of
-from harness.runs.profile import CPU_FILES
-from harness.runs.profile import DOCUMENT as PROFILE
+from harness.runs.measurement.request import CPU_FILES
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed
 
 RUN = "run.json"
@@ -86,7 +86,7 @@ def how_to_finish(path: Path) -> str:
 def files(evidence: Evidence, progress: Progress) -> str:
     """Check that a run has exactly the files of run.json, with their SHA-256, run.json and the signature."""
     found = set(plain(evidence.path))
-    without_use = set() if PROFILE in found else found & {*CPU_FILES.values()}
+    without_use = set() if found & registry.PARTS.keys() else found & {*CPU_FILES.values()}
     written = {name for name in found - without_use if _KNOWN.fullmatch(name)}
     chunks = {Path(name).stem for name in found if name.startswith("chunks/")}
     empty = {"chunks"} | {f"{kind}/{name}" for kind in ("reference", "target") for name in chunks}

@@ -12,7 +12,6 @@ import numpy as np
 
 from harness.analysis.compare import NOTHING, Comparison, compare
 from harness.analysis.timing.comparison import Verdict
-from harness.boards.profile import Peak
 from harness.core.arrays import Array
 from harness.core.file_digest import file_sha256
 from harness.core.safe_io import read_document
@@ -24,14 +23,11 @@ from harness.runs.entries import MeasurementDocument
 from harness.runs.folder import WRONG_OUTPUTS, WRONG_OUTPUTS_DUMP
 from harness.runs.measurement import facts, parts, segments, statistics
 from harness.runs.measurement.base import READINGS_FILE, Base
-from harness.runs.measurement.document import Cpu, judge, not_met
 from harness.runs.measurement.document import against as compared_with
+from harness.runs.measurement.document import judge, not_met
 from harness.runs.measurement.parts import MeasuredPart
 from harness.runs.measurement.request import MeasurementOptions, Quantity
 from harness.runs.measurement.segments import Readings
-from harness.runs.profile import CPU_FILES, ProfileDocument
-from harness.runs.profile import DOCUMENT as PROFILE
-from harness.runs.profile import profile as make_profile
 from harness.runs.verification.claims import (
     ContradictionError,
     Progress,
@@ -153,7 +149,7 @@ def _require_count(said: int, first: int, wrong: Mapping[str, int]) -> None:
 
 def numbers(evidence: Evidence, progress: Progress) -> str:
     """Check that the statistics of every part follow from its readings."""
-    run, readings = evidence.run, _readings(evidence)
+    run, readings = evidence.run, readings_of(evidence)
     with progress("computing the statistics again", len(run["parts"])) as bar:
         for index, recorded in enumerate(run["parts"]):
             found = _part(recorded, run, readings[:, index])
@@ -177,7 +173,8 @@ def _require_close(run: Mapping[str, Any], readings: Readings, what: str, record
         raise UncheckedError(f"{error}; it was computed by another processor than this") from error
 
 
-def _readings(evidence: Evidence) -> Readings:
+def readings_of(evidence: Evidence) -> Readings:
+    """Return the readings, (executions, parts); ContradictionError if they are not those of the document."""
     run, path = evidence.run, evidence.path / READINGS_FILE
     require_equal(f"{RUN}, readings,", run["readings"], {"file": READINGS_FILE, "sha256": file_sha256(path)})
     readings = array_of(path)
@@ -194,33 +191,12 @@ def _part(recorded: Mapping[str, Any], run: Mapping[str, Any], readings: Reading
     return statistics.counts(part, readings, run["clock"]["constant"], run["measured"]["segment"])
 
 
-def profile(subject: Measurement) -> str:
-    """Check that the profile follows from readings, processor times and model; without the base, not its ratios."""
-    evidence, document = subject.evidence, ProfileDocument.read(subject.evidence.path / PROFILE)
-    readings = _readings(evidence)
-    cpu = {}
-    for entry in document.cpu:
-        quantity = Quantity(entry.quantity)
-        own = np.array(array_of(evidence.path / CPU_FILES[quantity]))
-        if own.dtype != np.uint64 or own.shape != (subject.vectors.count, readings.shape[1]):
-            raise ContradictionError(f"{CPU_FILES[quantity]} is {own.dtype} {own.shape}, not one row for each vector")
-        cpu[quantity] = Cpu(own, entry.cost_ns)
-    said = evidence.run.get("against")
-    base = _base(evidence, said["base"]).document if said else None
-    peak = Peak(**document.peak.to_json()) if document.peak else None
-    revision = document.harness.revision
-    again = make_profile(evidence.run, subject.plan.network, readings, cpu, peak, base, revision)
-    recorded, found = ({**each.to_json(), "harness": None} for each in (document, again))
-    require_equal(f"{PROFILE},", recorded, found, close=CLOSE)
-    return f"that of {len(document.nodes)} nodes follows from {READINGS_FILE}, {RUN} and the model"
-
-
 def against(evidence: Evidence) -> str:
     """Check that the comparison gives the same result, if the base run is in the same runs folder."""
     run = evidence.run
     said = run["against"]
-    bases = tuple(_base(evidence, entry) for entry in (said["base"], *said["history"]))
-    readings = _readings(evidence)
+    bases = tuple(base_of(evidence, entry) for entry in (said["base"], *said["history"]))
+    readings = readings_of(evidence)
     found = compared_with(MeasurementDocument.view(run), readings, bases) or {}
     if not evidence.is_of_here:  # an earlier version stated no limits
         found = {key: value for key, value in found.items() if key in said}
@@ -228,7 +204,7 @@ def against(evidence: Evidence) -> str:
     return f"{said['base']['run']} is here, as are {len(said['history'])} others: compared again, the same"
 
 
-def _base(evidence: Evidence, said: Mapping[str, Any]) -> Base:
+def base_of(evidence: Evidence, said: Mapping[str, Any]) -> Base:
     """Read the base measurement; UncheckedError if it is not in the same runs folder, or is another one."""
     folder = evidence.path.absolute().parent / Path(said["run"]).name
     try:

@@ -6,18 +6,20 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from harness.boards.workspace import Workspace
+from harness.core import registry
 from harness.core.errors import HarnessError
 from harness.operators.counters import LayerCoverage
 from harness.plan import folder as plan_folder
 from harness.plan import plan_check
 from harness.plan.plan import Plan
 from harness.runs.entries import SCHEMA
-from harness.runs.profile import DOCUMENT as PROFILE
 from harness.runs.verification import board, bundle, fields, folder, inputs, measured, proved, results, sources
 from harness.runs.verification.claims import (
     MALFORMED,
@@ -34,19 +36,20 @@ from harness.runs.verification.measured import Measurement
 from harness.runs.verification.results import Outputs
 from harness.runs.verification.signature import signed
 
+Render = Callable[[Mapping[str, Any]], Mapping[str, str]]
 AFTERWARDS = ("content_sha256", "files")  # of run.json: what the reports were made without
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Scope of a verification: key of the signature, share of the reference, bundle, profiles.
+    """Scope of a verification: workspace, key of the signature, share of the reference, bundle.
 
-    `render` writes the reports of a document in its folder, by their names, as `harness.report.reports` does.
+    `render` writes the reports of a run's document by their names, as `harness.report.reports` does.
     `emulator_key` is the fingerprint of the host key of the emulated boards of this machine, if it has any.
     """
 
-    boards: Path
-    render: Callable[[Mapping[str, Any], Path], Mapping[str, str]]
+    workspace: Workspace
+    render: Render
     key: Ed25519PublicKey | None = None
     reference: Literal["all", "chunk", "none"] = "all"
     rebuild: bool = True
@@ -82,7 +85,7 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
     else:
         yield from _of_run(Outputs(evidence, plan, vectors), wanted, progress)
     yield claim("sources", lambda: _sources(evidence))
-    yield claim("reports", lambda: reports(evidence, wanted))
+    yield claim("reports", lambda: reports(evidence, wanted.render))
     with tempfile.TemporaryDirectory() as scratch:
         yield claim("bundle", lambda: _bundle(evidence, wanted, Path(scratch)), needed=False)
         if evidence.run.get("proof"):
@@ -140,8 +143,9 @@ class _Reference:
 def _of_measurement(subject: Measurement, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
     evidence, again = subject.evidence, wanted.reference != "none"
     yield claim("measured", lambda: _as_written(evidence, lambda: measured.measured(subject)))
-    if (evidence.path / PROFILE).exists():
-        yield claim("profile", lambda: measured.profile(subject), needed=False)
+    for name in registry.PARTS:
+        if (evidence.path / name).exists():
+            yield claim(Path(name).stem, partial(registry.part(name), subject), needed=False)
     yield claim("outputs", lambda: _outputs(subject, progress, again=again), needed=again)
     yield claim("numbers", lambda: _as_written(evidence, lambda: measured.numbers(evidence, progress)))
     if evidence.run.get("against"):
@@ -155,10 +159,10 @@ def _outputs(subject: Measurement, progress: Progress, *, again: bool) -> str:
     return measured.outputs(subject, progress)
 
 
-def reports(evidence: Evidence, wanted: Wanted) -> str:
+def reports(evidence: Evidence, render: Render) -> str:
     """Check the reports: written again from the document, here or by its revision, they have the same bytes."""
     document = {key: value for key, value in evidence.run.items() if key not in AFTERWARDS}
-    made = wanted.render(document, evidence.path)
+    made = render(document)
     if not (others := _unlike(evidence, made)):
         return f"{', '.join(made)} follow from {evidence.name}"
     if evidence.is_of_here:
@@ -214,7 +218,7 @@ def _sources(evidence: Evidence) -> str:
 def _bundle(evidence: Evidence, wanted: Wanted, scratch: Path) -> str:
     if not wanted.rebuild:
         raise UncheckedError("--no-rebuild")
-    return bundle.reproduced(evidence, wanted.boards, scratch)
+    return bundle.reproduced(evidence, wanted.workspace.boards, scratch)
 
 
 def _is_rebuilt(evidence: Evidence, scratch: Path) -> bool:

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.operators.elu import Elu
-from harness.operators.hard_sigmoid import HardSigmoid
-from harness.operators.hard_swish import ALPHA, BETA, HardSwish
+from harness.operators.activations import ALPHA, BETA, Elu, HardSigmoid, HardSwish
 from harness.operators.pointwise import Pointwise
-from harness.operators.sigmoid import Sigmoid
-from harness.operators.tanh import Tanh
+from harness.operators.sigmoid import Sigmoid, Tanh
 from harness.targets.base import Claim
 from harness.targets.litert.elements import limited
 from harness.targets.litert.graph import Graph, Value

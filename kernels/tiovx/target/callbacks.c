@@ -13,7 +13,7 @@ static unsigned first_of(tivx_obj_desc_t *const parameters[], unsigned parameter
     return first;
 }
 
-/* Whether a parameter is to be mapped: all but the number of vectors are buffers, each of which is mapped once. */
+/* Returns whether to map a parameter: all but the number of vectors are buffers, each of which is mapped once. */
 static int is_mapped(tivx_obj_desc_t *const parameters[], unsigned parameter)
 {
     return parameter != VECTORS && first_of(parameters, parameter) == parameter;

@@ -1,4 +1,4 @@
-/* What all kernels share: parameters, buffers and their coherence, memory of an instance, identity. */
+/* Common parts of all kernels: parameters, buffers and their coherence, memory of an instance, identity. */
 #ifndef CALLBACKS_H
 #define CALLBACKS_H
 
@@ -39,10 +39,10 @@ struct work {
     uint8_t *scratch; /* of the instance */
 };
 
-/* What distinguishes a kernel. */
+/* The properties that distinguish a kernel. */
 struct operation {
     uint32_t (*scratch_bytes)(const struct head *constants);
-    /* By command: bytes of an element of source and result; 0: no such command. */
+    /* Bytes of an element of source and result for a command; 0: no such command. */
     uint32_t (*source_bytes)(const struct head *constants, enum command command);
     uint32_t (*result_bytes)(const struct head *constants, enum command command);
     void (*compute)(const struct work *work);
@@ -68,7 +68,7 @@ static inline uint32_t rounded_up(uint32_t value, uint32_t multiple)
     return (value + multiple - 1) / multiple * multiple;
 }
 
-/* Of a kernel without any: an instance without memory could not be told from one that was never made. */
+/* For kernels without scratch memory: an instance without memory would look like one that was never created. */
 static inline uint32_t no_scratch_bytes(const struct head *constants)
 {
     (void)constants;

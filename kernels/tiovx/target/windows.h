@@ -15,7 +15,7 @@
  * ends.  It is all that is read of the source, once for each band but for the rows that two bands have in common, and its
  * size is known to the host, which chooses `band` so that it stays below TILE_BYTES (harness/targets/tiovx/windows.py).
  * It is therefore what a DMA engine moves into L2 in the place of copy_tile: rows of `width` bytes, `height` of them a
- * channel, two transfers in flight.  docs/boards/tda4vm.md has the sizes for the largest layers.
+ * channel, two transfers in flight.  docs/reference/dsp.md has the sizes for the largest layers.
  */
 #ifndef WINDOWS_H
 #define WINDOWS_H
@@ -117,7 +117,7 @@ static inline void copy_row(const struct windows *w, const uint8_t *image, uint8
         tile[x] = (uint8_t)w->outside;
 }
 
-/* What the band that begins with the row `y` of windows reads of a group. */
+/* Copies the part of a group that the band of windows beginning with row `y` reads. */
 static inline void copy_tile(const struct windows *w, const uint8_t *group, uint8_t flip, uint32_t y, uint8_t *tile)
 {
     const uint32_t width = tile_width(w), height = tile_height(w);

@@ -1,4 +1,4 @@
-/* What a kernel on a target is given of its parameters, see tivx.h. */
+/* Descriptors of parameters for a kernel on a target, see tivx.h. */
 #ifndef TI_TIVX_OBJ_DESC_H
 #define TI_TIVX_OBJ_DESC_H
 

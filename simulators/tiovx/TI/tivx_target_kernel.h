@@ -1,4 +1,4 @@
-/* What TIOVX offers to kernels on a target, see tivx.h. */
+/* Interface of TIOVX for kernels on a target, see tivx.h. */
 #ifndef TI_TIVX_TARGET_KERNEL_H
 #define TI_TIVX_TARGET_KERNEL_H
 

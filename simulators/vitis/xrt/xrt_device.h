@@ -28,7 +28,7 @@ public:
     explicit device(unsigned int index);
     explicit device(int index) : device(static_cast<unsigned int>(index)) {}
 
-    /* Of its name: "host-simulation of Vitis HLS (C++)", by which a program knows the double. */
+    /* Returns the name "host-simulation of Vitis HLS (C++)", by which a program recognises the double. */
     template <info::device what> std::string get_info() const
     {
         static_assert(what == info::device::name, "the double has nothing but a name");

@@ -24,7 +24,7 @@ public:
     kernel() = default;
     kernel(const device &device, const uuid &xclbin_id, const std::string &name);
 
-    /* Of the memory that an argument's buffer must lie in. */
+    /* Returns the group of the memory that an argument's buffer must use. */
     int group_id(int argument) const;
 
     explicit operator bool() const { return handle != nullptr; }

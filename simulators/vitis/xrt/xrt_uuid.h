@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-/* What a program sees of the double.  Its names are not those of XRT to the linker: who mixes them cannot link. */
+/* Visible symbols of the double.  Their link names differ from those of XRT: a mixture of both cannot link. */
 #define XRT_DOUBLE_SEEN __attribute__((visibility("default")))
 
 namespace xrt {

@@ -9,10 +9,10 @@ import onnxruntime
 import pytest
 
 from harness import model
-from harness.analysis.decide import code_network
-from harness.analysis.decide.engine import Engine
-from harness.analysis.decide.partition import partition
-from harness.analysis.decide.property import read
+from harness.applications.decide import code_network
+from harness.applications.decide.engine import Engine
+from harness.applications.decide.partition import partition
+from harness.applications.decide.property import read
 from harness.core.installation import ROOT
 
 NETWORKS = ("acas_coc", "acas_wl", "acas_wr", "acas_sl", "acas_sr")

@@ -13,15 +13,15 @@ import numpy as np
 
 from harness import report
 from harness.analysis.proof_document import ProofDocument
+from harness.applications.case import build
+from harness.applications.case import page as case_pages
+from harness.applications.case.entries import CaseDocument
+from harness.applications.case.entries import content_sha256 as content_of_case
 from harness.core.file_digest import file_sha256
 from harness.execution import dumps
 from harness.operators.counters import Met, Quantity
 from harness.plan.conformance import ConformanceEntry
-from harness.report import case as case_pages
 from harness.runs import verdict
-from harness.runs.cases import build
-from harness.runs.cases.entries import CaseDocument
-from harness.runs.cases.entries import content_sha256 as content_of_case
 from harness.runs.folder import RunFolder, content_sha256, envelope_of, write_json
 from harness.runs.verification import inputs
 from harness.runs.verification.folder import RUN, read

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.runs.decision import bounded
-from harness.runs.decision.job import DECISIONS, DOCUMENT, MODEL, REQUEST, SLABS, WITNESSES, verdict_of
+from harness.applications.decide import bounded
+from harness.applications.decide.job import DECISIONS, DOCUMENT, MODEL, REQUEST, SLABS, WITNESSES, verdict_of
 from tests.campaigns.forgeries.bases import Bases
 from tests.campaigns.forgeries.forger import Change, Document, edit, in_file
 from tests.campaigns.forgeries.forgery import Using, forgeries

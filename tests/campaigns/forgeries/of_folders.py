@@ -10,12 +10,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from harness import targets
+from harness.applications.wcet import document as wcet
+from harness.applications.wcet import job
 from harness.build import bundle, codegen
 from harness.core.file_digest import file_sha256, folder_sha256
 from harness.core.installation import BOARDS_FILE, ROOT
 from harness.core.strict_json import text
 from harness.plan import folder as plan_folder
-from harness.runs import wcet
 from harness.runs.folder import write_json
 from tests.campaigns.forgeries.bases import Bases
 from tests.campaigns.forgeries.forger import CASE, Change, Document, all_of, edit, in_document, in_text, redo, rehash
@@ -81,8 +82,8 @@ def build_otherwise(folder: Path) -> None:
     tools = profile.toolchain.model_copy(update={"flags": ("-O1", *profile.toolchain.flags[1:])})
     program = codegen.generate(plan_folder.read(folder / wcet.PLAN))
     other = bundle.build(program, profile.model_copy(update={"toolchain": tools}), folder.parent / ".built")
-    request = wcet.Request(program, other, profile, None)
-    bounds, made = wcet.bound(request, folder.parent / ".bounds", {}, lambda _: None)
+    request = job.Request(program, other, profile, None)
+    bounds, made = job.bound(request, folder.parent / ".bounds", {}, lambda _: None)
     for name in (f"{wcet.BUNDLE}/{bundle.PROGRAM}", wcet.FFX, wcet.AIS):
         shutil.copy(made / name, folder / name)
     kept = ("program_sha256", "layers", "items", "instructions", "machine")

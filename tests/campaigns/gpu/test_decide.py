@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from harness import model
-from harness.analysis.decide import code_network
-from harness.analysis.decide.engine import Engine
-from harness.analysis.decide.gpu import GpuEngine
-from harness.analysis.decide.property import Rule
+from harness.applications.decide import code_network
+from harness.applications.decide.engine import Engine
+from harness.applications.decide.gpu import GpuEngine
+from harness.applications.decide.property import Rule
 from harness.core.installation import ROOT
 from tests.campaigns.gpu.device import Device
 

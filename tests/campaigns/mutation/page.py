@@ -47,7 +47,7 @@ to be the same function on that network. Limitations:
   sum with the operation before it. Under delays these runs have {COMPOSED} vectors here.
 """
 LEGEND = f"""Each cell has: activations that differ in the run / steps of the
-[argument](../prove-a-model.md#the-argument) with a claim that does not hold / whether the cause is named.
+[argument](../reference/proof.md#the-argument) with a claim that does not hold / whether the cause is named.
 
 - `{EQUAL}`: all claims hold: it is the same function.
 - `{HELD}`: all claims hold, some of them on samples.

@@ -17,7 +17,8 @@ import click
 import numpy as np
 
 from harness import model as networks
-from harness.analysis.decide import property as properties_of
+from harness.applications.decide import job as decision
+from harness.applications.decide import property as properties_of
 from harness.boards import profile
 from harness.build import codegen
 from harness.cli.main import cli
@@ -25,7 +26,6 @@ from harness.core.errors import HarnessError
 from harness.core.installation import ROOT
 from harness.plan import planner
 from harness.reference import Reference, stimuli, vector_files
-from harness.runs.decision import job as decision
 from tests.campaigns.security import mutations
 from tests.campaigns.security.mutations import Mutate, Random, pick
 from tests.support import builders

@@ -9,8 +9,8 @@ import pytest
 
 from harness import model
 from harness.analysis.inspection import program
-from harness.analysis.wcet.execution import Executor, _Run
-from harness.analysis.wcet.state import STACK_BYTES, STACK_TOP
+from harness.applications.wcet.execution import Executor, _Run
+from harness.applications.wcet.state import STACK_BYTES, STACK_TOP
 from harness.boards.profile import Profile
 from harness.build import codegen
 from harness.core.installation import ROOT

@@ -644,6 +644,9 @@ def test_a_slow_link_brings_what_is_still_on_its_way(server: Server, tmp_path: P
 # ---- transfers that go on without end
 
 
+PATIENT = Limits(connect_s=20, silence_s=15)
+
+
 @pytest.fixture
 def deadline_s(monkeypatch: pytest.MonkeyPatch) -> float:
     """The seconds that a transfer of 8 MiB may take here, with `PATIENT`."""
@@ -652,18 +655,24 @@ def deadline_s(monkeypatch: pytest.MonkeyPatch) -> float:
     return 2
 
 
-PATIENT = Limits(connect_s=20, silence_s=15)  # to start a transfer over a link that trickles takes seconds
-
-
-@pytest.mark.parametrize("piece_bytes", [1, pytest.param(64, marks=pytest.mark.campaign)])
+# To start a transfer over a link of one byte each millisecond takes seconds.
+@pytest.mark.parametrize(("piece_bytes", "silence_s"), [(64, 4), pytest.param(1, 15, marks=pytest.mark.campaign)])
 @pytest.mark.parametrize("way", ["get", "put"])
 def test_a_link_that_trickles_is_given_up(
-    server: Server, tmp_path: Path, way: str, piece_bytes: int, deadline_s: float
+    server: Server,
+    tmp_path: Path,
+    way: str,
+    piece_bytes: int,
+    silence_s: int,
+    deadline_s: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So many bytes each millisecond: a whole transfer would take hours, or minutes."""
     here, there = tmp_path / "here", PurePosixPath(tmp_path / "there")
     Path(tmp_path / ("there" if way == "get" else "here")).write_bytes(os.urandom(8 * MEBIBYTE))
-    with Link(server.port) as link, SshBoard.connect(server.address_behind(link.port), PATIENT) as board:
+    limits = Limits(connect_s=20, silence_s=silence_s)
+    monkeypatch.setattr(ssh, "BASE_SILENCES", 1 / silence_s)
+    with Link(server.port) as link, SshBoard.connect(server.address_behind(link.port), limits) as board:
         link.trickle(piece_bytes, 0.001)
         error = failure(
             lambda: board.get(there, here, 8 * MEBIBYTE) if way == "get" else board.put(here, there), BoardError

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.boards import workspace
 from harness.core.console import Console
 from harness.core.installation import ROOT
 from harness.execution import dumps
@@ -211,7 +212,7 @@ def test_verify_finds_a_change(accepted: Ended, tmp_path: Path, monkeypatch: pyt
     evidence = read(folder)
     assert evidence is not None
     progress = Console.open(as_json=True).progress
-    wanted = Wanted(ROOT / "boards.yaml", reports, rebuild=False)
+    wanted = Wanted(workspace.find(), reports, rebuild=False)
     checked = ("request", "plan", "dumps", "reference", "failing", "verdict")
     found = {claim.name: claim for claim in verify(evidence, wanted, progress) if claim.name in checked}
     wrong = {name: claim.text for name, claim in found.items() if claim.state is not ClaimState.OK}

@@ -16,6 +16,7 @@ from harness.core.installation import ROOT
 from harness.model import load
 from tests.support import exports
 from tests.support.cli.command import User, without_optimisations
+from tests.support.examples import in_test
 
 QUANTISED = [
     *(("lenet_flatten", mode) for mode in exports.MODES),
@@ -76,7 +77,7 @@ def imported(user: User, name: str) -> Path:
 ACCEPTED = [name for name in EXPORTS if name not in REFUSED]
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
+@pytest.mark.parametrize("name", in_test(ACCEPTED, set(ACCEPTED[::4]) - IN_EVERY_SESSION))
 def test_an_export_is_imported(user: User, name: str) -> None:
     network = load(imported(user, name))
     assert network.layers
@@ -94,9 +95,7 @@ def test_nine_of_ten_exports_are_imported() -> None:
     assert len(REFUSED) <= len(EXPORTS) / 10
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in IN_EVERY_SESSION else pytest.mark.campaign) for name in ACCEPTED]
-)
+@pytest.mark.parametrize("name", in_test(ACCEPTED, IN_EVERY_SESSION))
 def test_an_imported_export_runs_identical(user: User, name: str) -> None:
     new = imported(user, name)
     ran = user.harness("run", "--board", "host", "--model", str(new), "--vectors", "5", "--trace", "0", "--json")

@@ -79,6 +79,7 @@ def test_a_pipeline_whose_later_stage_reads_an_input_is_refused(user: User, mode
     assert "layer difference reads the input 's' in stage 1" in ended.err
 
 
+@pytest.mark.usefixtures("small_proof")
 def test_a_proof_covers_every_input(tmp_path: Path, model: Path) -> None:
     run = Lab(ROOT, runs=tmp_path / "runs").prove("host", str(model), vectors=500)
     assert run.verdict == "identical"

@@ -160,6 +160,7 @@ WRONG_PACKAGES = {
 }
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize("message", WRONG_PACKAGES)
 def test_a_wrong_class_is_refused_with_its_fault(user: User, documented: Path, message: str) -> None:
     old, new = WRONG_PACKAGES[message]

@@ -11,6 +11,7 @@ import pytest
 
 from harness.analysis import proof
 from harness.analysis.proof import Proof, ProofStep, Question, Side
+from harness.boards import workspace
 from harness.core.console import Console
 from harness.core.installation import ROOT
 from harness.report import reports
@@ -77,7 +78,7 @@ def edited(evidence: Evidence, place: Place, value: Any) -> Evidence:
 
 def checked(evidence: Evidence, claim_name: str = "") -> dict[str, Claim]:
     """The claims, but for the reports, in which every entry may show; the reference where that claim needs it."""
-    wanted = Wanted(ROOT / "boards.yaml", reports, reference="none" if claim_name in QUICK else "all", rebuild=False)
+    wanted = Wanted(workspace.find(), reports, reference="none" if claim_name in QUICK else "all", rebuild=False)
     claims = verify(evidence, wanted, Console.open(as_json=True).progress)
     return {claim.name: claim for claim in claims if claim.name != "reports"}
 
@@ -142,7 +143,7 @@ def test_an_entry_that_nobody_knows_is_not_believed(identical: Path) -> None:
 
 
 def test_the_page_names_all_that_is_believed() -> None:
-    page = (ROOT / "docs" / "check-evidence.md").read_text()
+    page = (ROOT / "docs/check-evidence.md").read_text() + (ROOT / "docs/reference/claims.md").read_text()
     believed = sorted(name.rstrip(".") for name, claim in (COMMON | RUNS | MEASUREMENTS).items() if claim == BELIEVED)
     missing = [name for name in believed if f"`{name}`" not in page]
     assert not missing

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.applications.decide.hybrid.network import decision_diagram
 from harness.boards.profile import Profile
 from harness.core.arrays import Array
-from harness.model.hybrid import decision_diagram
 from harness.operators.base import Layer
 from harness.operators.cell_union import CellUnion
 from harness.operators.counters import Quantity

@@ -22,22 +22,30 @@ CASES = [
     for name in NETWORKS
     for target in EVERY
 ]
+PARTS = [(target, (place, len(EVERY))) for place, target in enumerate(EVERY)]
+"""Each variant has another part of a network in `make test`, and the whole network in `make campaigns`."""
+WHOLES = [pytest.param(target, integers.WHOLE, marks=pytest.mark.campaign) for target in EVERY]
 
 
-@pytest.mark.parametrize(("name", "target"), [(name, target) for name in NETWORKS for target in EVERY])
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("target", "part"), [*PARTS, *WHOLES])
 def test_every_variant_has_the_bits_of_the_specification(
-    name: str, target: str, host: Profile, objects: Path, tmp_path: Path
+    name: str, target: str, part: integers.Part, host: Profile, objects: Path, tmp_path: Path
 ) -> None:
-    net, vectors = NETWORKS[name](), integers.vectors(300)
+    net, vectors = NETWORKS[name](part), integers.vectors(300)
     trial = Workshop(with_flags(of_variant(host, target), "-O1"), objects, tmp_path).trial(net, block=7)
     assert_same(trial.program.activations(vectors, tmp_path / "run"), SpecificationReference(net).activations(vectors))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_no_operation_is_undefined(name: str, host: Profile, tmp_path: Path) -> None:
-    net = NETWORKS[name]()
+@pytest.mark.parametrize("part", [(0, 5), pytest.param(integers.WHOLE, marks=pytest.mark.campaign)])
+def test_no_operation_is_undefined(
+    name: str, part: integers.Part, host: Profile, objects: Path, tmp_path: Path
+) -> None:
+    net = NETWORKS[name](part)
     made = planner.make(net, of_variant(host, "c:inlined"), block=10)
-    program = build_patched(made, host, tmp_path, flags=("-O1", "-fsanitize=undefined,float-cast-overflow"))
+    flags = ("-O1", "-fsanitize=undefined,float-cast-overflow")
+    program = build_patched(made, host, tmp_path, flags=flags, objects=objects)
     done = run_sanitized(program, integers.vectors(200), tmp_path)
     assert (done.returncode, done.stderr.count("runtime error")) == (0, 0), done.stderr
 

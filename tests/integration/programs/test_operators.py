@@ -84,7 +84,7 @@ def searching(model: onnx.ModelProto, operator: str, *, last: bool) -> onnx.Mode
     return model
 
 
-@settings(COMPILED, max_examples=25 if ALL else 8)
+@settings(COMPILED, max_examples=25 if ALL else 4)
 @given(model=models(), block=st.sampled_from([1, 16, 64, 1000]), seed=st.integers(0, 2**32 - 1))
 def test_random_networks(
     model: onnx.ModelProto, block: int, seed: int, host: Profile, cache: Path, tmp_path: Path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,14 @@ NETWORKS: Mapping[str, Callable[[], Network]] = {
 }
 IN_BOTH = ("images", "functions", "definitions", "terms", "masked", "int8", *integers.NETWORKS)
 CASES = [(target, name) for target in (LAYERWISE, FUSED) for name in IN_BOTH]
+PARTS = {f"part of {name}": partial(network, (0, 5)) for name, network in integers.NETWORKS.items()}
+# The kernels of (LAYERWISE, "images") are also those that wrong kernels are compared with below.
+ALTERNATING = [
+    ((FUSED, LAYERWISE)[number % 2], name)
+    for number, name in enumerate([*(name for name in IN_BOTH if name not in integers.NETWORKS), *PARTS])
+]
+"""The kernels that are compiled in `make test`; those of all networks are in `make campaigns`."""
+OTHERS = [case for case in CASES if case not in ALTERNATING]
 IN_TEST = [pytest.param(*case, marks=() if case == (FUSED, "images") else pytest.mark.campaign) for case in CASES]
 """The interpreter, which takes less time, has the others in `make test`."""
 
@@ -86,17 +95,11 @@ def test_the_simulation_has_the_bits_of_the_specification(
     assert_same(trial.program.activations(vectors, tmp_path / "run"), SpecificationReference(net).activations(vectors))
 
 
-@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
-    ("target", "name"),
-    [
-        # The kernels of this case are also those that wrong kernels are compared with below.
-        pytest.param(*case, marks=pytest.mark.campaign if case == (LAYERWISE, "images") else ())
-        for case in CASES
-    ],
+    ("target", "name"), [*ALTERNATING, *(pytest.param(*case, marks=pytest.mark.campaign) for case in OTHERS)]
 )
 def test_the_compilers_output_has_the_bits_of_the_specification(target: str, name: str, host: Profile) -> None:
-    net = NETWORKS[name]()
+    net = (NETWORKS | PARTS)[name]()
     code, vectors = interpreted.device_code(net, host, target), vectors_of(net, 12)
     text = interpreted.compiled(code)
     functions = [name for name, _ in calls_of(text) if name.endswith("_compute")]

@@ -9,16 +9,25 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.analysis.decide import code_network
-from harness.analysis.decide.partition import Sets, partition
-from harness.analysis.decide.property import read
+from harness.applications.decide import code_network, slabs
+from harness.applications.decide.entries import DecisionDocument, SlabEntry
+from harness.applications.decide.job import (
+    DECISIONS,
+    DOCUMENT,
+    MODEL,
+    PROPERTY,
+    REQUEST,
+    VIOLATED,
+    WITNESSES,
+    Job,
+    counts_of,
+)
+from harness.applications.decide.partition import Sets, partition
+from harness.applications.decide.property import read
 from harness.core.document import write_json
 from harness.core.installation import ROOT
 from harness.model import load
 from harness.model.network import Network
-from harness.runs.decision import slabs
-from harness.runs.decision.entries import DecisionDocument, SlabEntry
-from harness.runs.decision.job import DECISIONS, DOCUMENT, MODEL, PROPERTY, REQUEST, VIOLATED, WITNESSES, Job, counts_of
 
 COC, WL, WR, SL, SR = (1 << index for index in range(5))
 ROBUST = """\

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.analysis.decide.partition import Sets
-from harness.report import decision as page
-from harness.runs.decision.entries import DecisionDocument
-from harness.runs.decision.job import DOCUMENT, Job, opened, run, write
-from harness.runs.decision.slabs import Task
+from harness.applications.decide import page
+from harness.applications.decide.entries import DecisionDocument
+from harness.applications.decide.job import DOCUMENT, Job, opened, run, write
+from harness.applications.decide.partition import Sets
+from harness.applications.decide.slabs import Task
 
 ChangeOfSlab = Callable[[Job, Task, Sets], Sets]
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import onnx
 import yaml
 
-from harness.analysis.decide.partition import nearest_float32
-from harness.model.hybrid import Architecture, Freshness, with_architecture
+from harness.applications.decide.hybrid.network import Architecture, Freshness, with_architecture
+from harness.applications.decide.partition import nearest_float32
 from harness.model.network import Network
 from harness.operators.tensor import LARGEST
 from tests.support.decide.domains import Domain, random_domain, write_table

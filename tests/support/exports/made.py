@@ -1,4 +1,4 @@
-"""Sixty networks that the tests write as exporters do: transformers, recurrences, detectors, images, sound, tables."""
+"""Seventy networks that the tests write as exporters do: transformers, recurrences, detectors, sound, tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import onnx
 
-from tests.support.exports import tables
+from tests.support.exports import runtime, tables
 from tests.support.exports.writer import BOOL, INT64, Export, causal
 
 SIZE, STEPS, SIDE = 8, 4, 8
@@ -367,6 +367,7 @@ NETWORKS: Mapping[str, Callable[[Export], str]] = {
     "rnn": recurrent("RNN"),
     "unet_transposed": unet("transposed"),
     "unet_nearest": unet("nearest"),
+    **{network.__name__: network for network in runtime.NETWORKS},
 }
 
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from harness.core.arrays import Array
 
-FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+FLOAT, INT32, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL
 KINDS = {"tensor(float)": FLOAT, "tensor(int64)": INT64}
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -152,6 +152,12 @@ class Job:
             return found
         index = best.argmax(1) if self.ties == FIRST else best.shape[1] - 1 - best[:, ::-1].argmax(1)
         return (1 << index).astype(np.uint8)
+
+    @cached_property
+    def expected(self) -> tuple[Array, Array]:
+        """Code vectors (codes, axes) of the box and their decision bits (codes,)."""
+        codes = self.codes()
+        return codes, self.sets(self.scores(codes))
 
     def regions(self, sets: Array) -> Array:
         """Regions (uint8) that have the decisions of the codes of the box."""

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.analysis import wcet
 from harness.analysis.inspection.program import Program, Symbol
-from harness.analysis.wcet import Bounds
+from harness.applications.wcet.bounds import Bounds, of_program
 from harness.boards.profile import Profile
 from harness.build import codegen
 from harness.core.arrays import Array
@@ -84,7 +83,7 @@ def bounded(net: Network, board: Profile, folder: Path, objects: Path, vectors: 
     made = planner.make(net, board, block=1)
     generated = codegen.generate(made)
     program = build_patched(made, board, folder, objects=objects)
-    bounds = wcet.of_program(generated, program.path)
+    bounds = of_program(generated, program.path)
     names = [layer.function for layer in bounds.layers]
     given = uniform_vectors(net, vectors, 1)
     counted = count(plugin(folder), program.path, bounds.layers[0].machine_code, names, given, folder)

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+import pytest
+
 from harness.core.installation import ROOT
 
 # A docstring that starts with one of these describes its subject by a clause, and no verb says what the code does.
@@ -39,3 +41,25 @@ def test_phrases_that_readers_cannot_search_for_do_not_return() -> None:
     pattern = re.compile(rf"\b({'|'.join(PHRASES)})\b", re.IGNORECASE)
     found = [f"{path}: {match[0]}" for path in (*pages, *sources) for match in pattern.finditer(path.read_text())]
     assert found == []
+
+
+# Comments of C, C++ and CUDA.
+SUFFIXES = {".c", ".h", ".cpp", ".hpp", ".cu", ".cuh"}
+COMMENT = re.compile(r"/\*[\s*]*(\w+)|//\s*(\w+)")
+CLAUSES = {"What", "Who", "Whose", "Of", "That", "By", "So", "Whether", "Where", "How"}
+
+
+def first_words(text: str) -> list[str]:
+    return [block or line for block, line in COMMENT.findall(text)]
+
+
+@pytest.mark.parametrize("folder", ["kernels", "simulators"])
+def test_no_comment_begins_with_a_relative_clause(folder: str) -> None:
+    files = [path for path in sorted((ROOT / folder).rglob("*")) if path.suffix in SUFFIXES]
+    assert len(files) > 40
+    refused = [f"{path}: {word}" for path in files for word in first_words(path.read_text()) if word in CLAUSES]
+    assert refused == []
+
+
+def test_both_forms_of_comments_are_read() -> None:
+    assert first_words("/* What it is. */ int a; // How it is\n/*\n * Whether it is. */") == ["What", "How", "Whether"]

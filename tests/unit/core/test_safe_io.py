@@ -13,6 +13,7 @@ import onnx
 import pytest
 
 from harness import model
+from harness.applications.decide.hybrid import build as hybrid
 from harness.boards import profile, workspace
 from harness.cli.models.load import _source
 from harness.core.errors import RequestError
@@ -23,7 +24,6 @@ from harness.model.importer.files import bring_in, float_graph
 from harness.model.quantizer import image_folder
 from harness.plan.nnef import folder
 from harness.reference.vector_files import from_file
-from harness.runs.decision import hybrid
 from harness.runs.folder import RunFolder
 
 READERS: dict[str, Callable[[Path], object]] = {

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
-from harness.analysis.conversion import ConversionCheck, check_standard
+from harness.applications.convert.check import ConversionCheck, check_standard
 from harness.core.errors import RequestError
 from harness.model import standard
 from harness.model.network import Network

@@ -127,6 +127,7 @@ def test_states_of_recurrences_carry_over(operator: str, attributes: dict[str, i
     assert (layer.start, layer.streaming.kept) == (-(-2 // pulse), 3 * len(layer.recurrence.states))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("operator", "attributes"), RECURRENCES)
 def test_wrong_states_are_fault_models(operator: str, attributes: dict[str, int]) -> None:
     network = streams.stream(recurrent_stream(operator, **attributes), 2, 2, steps=5).network

@@ -476,6 +476,7 @@ class Killed(Exception):
     """As if by SIGKILL: nothing more is written."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
 def test_a_night_that_is_killed_at_any_moment_goes_on_and_does_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, written: bool

@@ -159,6 +159,7 @@ def order_matters(dtype: Any) -> dict[str, Any]:
     return TIES["QLinearAdd"][1] if dtype == np.uint8 else constants([23 / 12, 1 / 6, 7 / 3], [-30, 30, 69], "int8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize(
@@ -238,6 +239,7 @@ def test_every_fault_model_changes_some_values(operator: str) -> None:
     assert len(changed) > 25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_a_counter_reaches_everything_by_all_pairs(operator: str) -> None:
     for layer, (a, b) in layers(operator):

@@ -61,6 +61,7 @@ def test_wrong_constants_are_those_of_other_bytes_and_places() -> None:
     assert outputs["the bytes of B are in the other order"].tobytes() == (X + CHANNELS.byteswap()).tobytes()
 
 
+@pytest.mark.slow
 def test_the_names_of_faults_do_not_grow_with_the_operands() -> None:
     names = [f"x{number}" for number in range(64)]
     layer = read_node(node("Max", *names), {}, dict.fromkeys(names, X))

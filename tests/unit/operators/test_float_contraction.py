@@ -89,6 +89,7 @@ def test_the_rows_of_a_matmul_are_no_pieces(shape: tuple[int, ...]) -> None:
     assert layer.division.pieces("channels") is None
 
 
+@pytest.mark.slow
 @pytest.mark.half_of_cases
 @pytest.mark.parametrize("seed", range(30))
 def test_onnx_runtime_lies_within_the_bound(seed: int) -> None:

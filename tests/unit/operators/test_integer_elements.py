@@ -91,6 +91,7 @@ def divided_by_constant(name: str, inputs: Mapping[str, Array]) -> list[tuple[di
     return [({"x0": a[b == divisor][:, None]}, {"x1": np.array([divisor])}) for divisor in np.unique(b)[::7]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype"), EVERY)
 def test_values_are_those_of_python_modulo_2_to_the_n_and_of_onnx_runtime(name: str, dtype: Type) -> None:
     for inputs, constants in divided_by_constant(name, operands(name, dtype)):

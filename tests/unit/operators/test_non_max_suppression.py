@@ -52,6 +52,7 @@ def agree(rng: np.random.Generator) -> None:
     assert ((low <= result) & (result <= high)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [12, pytest.param(600, marks=pytest.mark.campaign)])
 def test_rows_are_those_of_onnx_runtime(count: int) -> None:
     assert_agree_at_random(agree, count)
@@ -78,6 +79,7 @@ def faulty(*, is_centre: bool) -> tuple[Layer, dict[str, Array]]:
     return layer_of(proto, {}, inputs), inputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_centre", [False, True])
 def test_fault_models_change_some_values(*, is_centre: bool) -> None:
     layer, inputs = faulty(is_centre=is_centre)

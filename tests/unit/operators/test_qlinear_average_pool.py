@@ -100,6 +100,7 @@ def test_refusal_names_the_node_and_what_is_accepted(case: str) -> None:
     assert re.search(hint, caught.value.hint)
 
 
+@pytest.mark.slow
 def test_ties_and_faults_are_found() -> None:
     changed: dict[str, int] = {}
     for given, attributes in CONFIGURATIONS:

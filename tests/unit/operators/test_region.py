@@ -74,6 +74,7 @@ def test_all_operators_that_can_be_divided_are_tried() -> None:
     assert {param.values[0].operator for param in LAYERS} == OPERATORS  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layer", "way"), LAYERS)
 def test_the_parts_of_a_layer_are_the_layer(layer: Layer, way: Way) -> None:
     most = regions(layer, way, 1) and layer.division.pieces(way).count  # type: ignore[union-attr]

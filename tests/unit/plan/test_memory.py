@@ -31,7 +31,7 @@ def test_a_network_with_branches_is_no_sequence(host: Profile) -> None:
 
 @pytest.mark.slow
 def test_the_table_of_the_documentation_is_computed(host: Profile) -> None:
-    rows = TABLE.findall((ROOT / "docs" / "split-a-network.md").read_text(encoding="utf-8"))
+    rows = TABLE.findall((ROOT / "docs" / "reference" / "plans.md").read_text(encoding="utf-8"))
     assert len(rows) == 5
     for name, *figures in rows:
         net = networks.parse((ROOT / "models" / f"{name}.onnx").read_bytes(), name)

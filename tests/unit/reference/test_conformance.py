@@ -23,6 +23,13 @@ def test_a_tenth_of_the_node_tests_is_never_wrong() -> None:
     assert Counter(outcome.result for outcome in outcomes)[PASS] >= LEAST_PASSES
 
 
+@pytest.mark.slow
+def test_rows_whose_number_depends_on_the_data_are_those_of_onnx() -> None:
+    outcomes = [conformance.outcome(case) for case in conformance.cases("node", "test_nonmaxsuppression_*")]
+    assert [outcome for outcome in outcomes if outcome.result != PASS] == []
+    assert len(outcomes) > 9
+
+
 @pytest.fixture(scope="module")
 def case() -> conformance.Case:
     [case] = conformance.cases("pytorch-operator", "test_operator_selu")

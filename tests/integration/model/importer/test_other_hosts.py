@@ -56,7 +56,8 @@ def test_constants_may_be_listed_as_inputs(
     assert ended.returncode == 0, ended.stderr
 
 
-@pytest.mark.parametrize("made", [pytest.param(shared_weights, marks=pytest.mark.campaign), codes_of_two_types])
+@pytest.mark.campaign
+@pytest.mark.parametrize("made", [shared_weights, codes_of_two_types])
 def test_a_file_whose_products_cannot_be_exact_there_is_not_blamed(
     imported: Callable[[bytes], subprocess.CompletedProcess[str]], made: Callable[[], bytes]
 ) -> None:

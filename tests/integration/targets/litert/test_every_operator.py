@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from harness import targets
-from harness.analysis.conversion import decoded, encoded
+from harness.applications.convert.check import decoded, encoded
 from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.network import Network
@@ -30,7 +30,6 @@ from tests.support.programs.convolutions import random_convolutions
 pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
 from harness.model.tflite.interpreter import Interpreter
 
-NO_FORM = {"QLinearSoftmax", "Resize linear", "ConvTranspose"}
 REPEATED = dict.fromkeys(("gated", "raised"), "it repeats an activation along an axis")
 REFUSED = {
     "images uint8": REPEATED,

@@ -1,4 +1,4 @@
-"""The figures that docs/boards/kv260.md gives for a DPU's arithmetic can be had again; what rounds how, by example."""
+"""Compute the figures of docs/reference/fabric.md for a DPU's arithmetic again; what rounds how, by example."""
 
 from __future__ import annotations
 

@@ -316,6 +316,7 @@ def test_other_orders_of_the_sum_of_softmax_are_named() -> None:
     assert causes(found(layer, x, e * (FLOAT(1) / total))) == [reciprocal]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["Exp", "Tanh", "Sigmoid"])
 def test_contracted_operations_of_a_compiler_are_named(operator: str, tmp_path: Path) -> None:
     """Name contraction in a program that gcc makes without -ffp-contract=off, for a processor with FMA."""

@@ -105,6 +105,7 @@ def assert_knows_what_onnx_infers(model: onnx.ModelProto) -> int:
     return compared
 
 
+@pytest.mark.slow
 @pytest.mark.half_of_cases
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_networks_have_the_shapes_that_onnx_infers(name: str) -> None:

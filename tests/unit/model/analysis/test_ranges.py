@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from harness.analysis.decide.bounds import accumulators
+from harness.applications.decide.bounds import accumulators
 from harness.core.installation import ROOT
 from harness.model import load, parse
 from harness.model.analysis import Analysis, analyse

@@ -52,6 +52,7 @@ def network(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("initial", ["", "constant", "input"])
 @pytest.mark.parametrize("operator", ["LSTM", "GRU", "GRU of a product", "RNN"])

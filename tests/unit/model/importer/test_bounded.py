@@ -14,7 +14,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model import graph
 from harness.model.onnx_runtime.agreement import padded
-from harness.reference.conformance import PASS, Case, cases, outcome
+from harness.reference.specification import SpecificationReference
 from tests.support.importer.graphs import saved
 
 LIMITS: Mapping[str, Array] = {"most": np.array([2]), "iou": np.float32([0.5]), "least": np.float32([0])}
@@ -61,14 +61,25 @@ def test_no_box_is_refused(tmp_path: Path) -> None:
         graph.load(saved(tmp_path, detector(constants={**LIMITS, "most": np.array([0])}).SerializeToString()))
 
 
-@pytest.mark.parametrize("case", list(cases("node", "test_nonmaxsuppression_*")), ids=lambda case: case.name)
-def test_rows_are_those_of_onnx(case: Case) -> None:
-    result = outcome(case)
-    assert (result.result, result.reason) == (PASS, "")
-
-
 def test_missing_rows_are_minus_one() -> None:
     rows = np.array([[0, 1, 2]])
     assert padded(rows, (1, 2, 3)).tolist() == [[[0, 1, 2], [-1, -1, -1]]]
     assert padded(rows, (1, 2, 2)) is rows
     assert padded(rows, (2, 2, 3)) is rows
+
+
+@pytest.mark.parametrize("share", [0, 0.3, 1])
+def test_the_places_of_numbers_other_than_0_come_first(share: float, tmp_path: Path) -> None:
+    """The places are columns, in the order of the values; the others are -1."""
+    x = np.random.default_rng(2).uniform(size=(1, 3, 4)) < share
+    values = x.astype(np.float32) * np.float32(-0.5)
+    graph_of_node = helper.make_graph(
+        [helper.make_node("NonZero", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, [3, "places"])],
+    )
+    model = helper.make_model(graph_of_node, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    network = graph.load(saved(tmp_path, model.SerializeToString()))
+    result = SpecificationReference(network).activations(values.reshape(1, -1))[-1]
+    np.testing.assert_array_equal(result.reshape(3, 12), padded(np.array(np.nonzero(x)), (1, 3, 12)).reshape(3, 12))

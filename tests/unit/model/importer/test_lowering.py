@@ -135,6 +135,7 @@ def refused(folder: Path, nodes: list[onnx.NodeProto], kind: int = UINT8, **chan
     return refusal(folder, model(nodes, used, shape=["n", *IMAGE], outputs={nodes[-1].output[0]: kind}, rank=4))
 
 
+@pytest.mark.slow
 def test_convolutions_that_would_change_are_refused(tmp_path: Path) -> None:
     factor, scale, _ = sums_that_round_apart()
     message, hint = refused(tmp_path, convolution(True, False), m=factor, s=scale)
@@ -160,15 +161,3 @@ def test_weights_of_no_convolution_are_refused(tmp_path: Path, shape: tuple[int,
 def test_zero_points_that_differ_are_refused(tmp_path: Path) -> None:
     message, _ = refused(tmp_path, convolution(True, False), wz=np.arange(4, dtype=np.int8))
     assert "the zero points of w differ" in message
-
-
-def test_dynamic_scales_are_refused_with_a_command(tmp_path: Path) -> None:
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    floats = model([node("MatMul", "x w", "y")], {"w": np.ones((40, 9), np.float32)}, shape=["n", 40])
-    (tmp_path / "float.onnx").write_bytes(floats)
-    quantize_dynamic(tmp_path / "float.onnx", tmp_path / "dynamic.onnx", weight_type=QuantType.QInt8)
-    message, hint = refusal(tmp_path, (tmp_path / "dynamic.onnx").read_bytes())
-    assert "operator DynamicQuantizeLinear takes its scale from the data" in message
-    assert hint.startswith("static scales: quantise the float network again")
-    assert "static scales: quantise the float network again" in hint

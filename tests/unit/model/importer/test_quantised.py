@@ -85,6 +85,7 @@ NOTATIONS: dict[str, tuple[Callable[[], Nodes], int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.half_of_cases
 @examples(4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
@@ -337,11 +338,6 @@ REFUSED: dict[str, tuple[Callable[[], Nodes], int, dict[str, Any], str, str]] = 
         lambda: qdq(1, relu=True) + qdq(2), UINT8, {"z1": np.uint8(3)},
         "node 'node_r1' (Relu): is not followed by a QuantizeLinear whose zero point is the least code",
         "zero point 0 for uint8 or -128 for int8",
-    ),
-    "DynamicQuantizeLinear": (
-        lambda: [onnx.helper.make_node("DynamicQuantizeLinear", ["x"], ["dq", "ds", "dz"], name="dynamic")], UINT8, {},
-        "node 'dynamic' (DynamicQuantizeLinear): operator DynamicQuantizeLinear takes its scale from the data",
-        "static scales",
     ),
     "int32 results": (
         lambda: matmul_integer(1)[:1], TensorProto.INT32, {}, "node 'node_a1' (MatMulInteger): gives out int32 values",

@@ -101,6 +101,7 @@ def file_of(case: Case) -> onnx.ModelProto:
     return onnx.shape_inference.infer_shapes(file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_network_computes_the_file(name: str) -> None:
     file, (_, _, values, constant) = file_of(CASES[name]), CASES[name]

@@ -145,6 +145,7 @@ def test_times_that_moved_are_something(before: dict[str, Any], after: dict[str,
     assert found == "both are identical, but times moved: slower and faster"
 
 
+@pytest.mark.slow
 def test_of_two_kinds_of_run_only_what_one_of_them_says_is_told(before: dict[str, Any]) -> None:
     found = difference(before, documents.timed(documents.gumbel(2000)))
     assert "scope" in {one.topic for one in found.causes}

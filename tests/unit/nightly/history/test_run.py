@@ -50,6 +50,7 @@ def test_a_proof_is_one() -> None:
     assert digest("a", run_document("x", "m") | {"proof": {"holds": True}}).action == "prove"
 
 
+@pytest.mark.slow
 def test_of_times_the_largest_median_stands_for_the_whole() -> None:
     base = documents.gumbel(2000)
     document = documents.timed(base // 10, base, base // 40, names=("first", "second", "third"))

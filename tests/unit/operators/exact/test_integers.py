@@ -85,6 +85,7 @@ def numbers(count: int, seed: int) -> tuple[Array, Array]:
     return first, second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_operation_has_the_bits_of_ieee_754(operation: str) -> None:
     root = OPERATIONS[operation](argument("x"), argument("y"))
@@ -115,6 +116,7 @@ def test_a_definition_of_several_values_has_the_same_bits(definition: str) -> No
     assert Evaluation(root).broadcast(shaped, (1, len(right))).tobytes() == right.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", DEFINITIONS)
 def test_a_definition_has_the_same_bits(operator: str) -> None:
     kind = DEFINITIONS[operator]

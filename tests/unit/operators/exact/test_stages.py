@@ -226,21 +226,22 @@ def test_values_are_those_of_single_numbers_in_the_order_of_the_steps(name: str)
     assert values.tobytes() == np.float32(expected).tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STAGES)
 @pytest.mark.parametrize("error", [0.0, 1e-3])
 def test_results_in_double_precision_are_within_the_errors(name: str, error: float) -> None:
-    stages = program(STAGES[name]())
+    stages, count = program(STAGES[name]()), 10
     rng = np.random.default_rng(1)
-    vectors = rng.normal(size=(50, X.size)).astype(np.float32)
+    vectors = rng.normal(size=(count, X.size)).astype(np.float32)
     other = vectors + rng.uniform(-error, error, vectors.shape)
     prepared = Program(stages, CONSTANTS)
     values = prepared.values([vectors])
-    errors = {id(X): np.full((50, *X.shape), error), id(SCALE): np.zeros((1, 4))}
+    errors = {id(X): np.full((count, *X.shape), error), id(SCALE): np.zeros((1, 4))}
     for item in stages:
-        errors |= item_errors(item, values, errors, 50)
-    right, expected = real_values(prepared.result, other), values[id(stages[-1])].reshape(50, -1)
+        errors |= item_errors(item, values, errors, count)
+    right, expected = real_values(prepared.result, other), values[id(stages[-1])].reshape(count, -1)
     distance = np.where(right == expected, 0, np.abs(right - expected))
-    bound = errors[id(stages[-1])].reshape(50, -1)
+    bound = errors[id(stages[-1])].reshape(count, -1)
     assert (distance <= bound).all()
     assert (distance > bound / 1000).any() or name == "largest_of_windows"
     assert np.median(bound) < (1e-4 if error == 0 else 2)

@@ -218,5 +218,5 @@ def test_what_has_no_kernel_or_no_room_is_refused(target: str) -> None:
 
 
 def test_the_page_has_the_checklist_that_a_run_prints() -> None:
-    page = Path(ROOT / "docs" / "boards" / "tda4vm.md").read_text()
+    page = Path(ROOT / "docs" / "reference" / "dsp.md").read_text()
     assert re.findall(r"^- \[ \] (.*)$", page, re.MULTILINE) == list(Tiovx.hardware_checklist)
