@@ -16,6 +16,7 @@ from harness.core.outcome import Outcome
 from harness.core.strict_json import number
 from harness.core.text import plural
 from harness.runs.entries import (
+    DiagnosisEntry,
     DifferenceEntry,
     DisagreementEntry,
     ItemEntry,
@@ -163,20 +164,30 @@ def explanation(run: RunDocument) -> Explanation | None:
     """Return the cause that explains all diagnosed layers, else that of the first one; None if no cause is known."""
     if not run.diagnosis or not run.diagnosis.cause:
         return None
-    cause, first = run.diagnosis.cause, run.diagnosis.layer
-    layers = tuple(run.diagnosis.layers) or (first,)
-    found = [diagnosis for diagnosis in run.diagnoses if diagnosis.layer in layers]
-    causes = [{one.cause for one in diagnosis.hypotheses if one.explains_all} for diagnosis in found]
-    right = next((one.right for diagnosis in found for one in diagnosis.hypotheses if one.cause == cause), "")
+    cause = run.diagnosis.cause
+    layers = tuple(run.diagnosis.layers) or (run.diagnosis.layer,)
+    diagnoses = [diagnosis for diagnosis in run.diagnoses if diagnosis.layer in layers]
+    hypotheses = [hypothesis for diagnosis in diagnoses for hypothesis in diagnosis.hypotheses]
     return Explanation(
         cause,
-        right,
-        layers,
-        sum(diagnosis.looked_at for diagnosis in found),
-        len(set.intersection(*causes) - {cause}) if causes else 0,
-        sum(bool(layer.differing and not layer.own) for layer in run.layers),
-        tuple(layer.name for layer in run.layers if layer.own and layer.name not in layers),
+        right=next((hypothesis.right for hypothesis in hypotheses if hypothesis.cause == cause), ""),
+        layers=layers,
+        values=sum(diagnosis.looked_at for diagnosis in diagnoses),
+        others=len(_common_causes(diagnoses) - {cause}),
+        followers=sum(layer.differing > 0 and layer.own == 0 for layer in run.layers),
+        unexplained=_wrong_besides(run, layers),
     )
+
+
+def _wrong_besides(run: RunDocument, layers: Sequence[str]) -> tuple[str, ...]:
+    """Return the layers with differences of their own that are not among these."""
+    return tuple(layer.name for layer in run.layers if layer.own and layer.name not in layers)
+
+
+def _common_causes(diagnoses: Sequence[DiagnosisEntry]) -> set[str]:
+    """Return the causes that explain all of each diagnosis."""
+    causes = [{one.cause for one in diagnosis.hypotheses if one.explains_all} for diagnosis in diagnoses]
+    return set.intersection(*causes) if causes else set()
 
 
 def effect_text(run: RunDocument) -> str:
