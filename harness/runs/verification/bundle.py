@@ -24,7 +24,10 @@ from pathlib import Path
 try:
     from harness.boards import profile
     from harness.plan import folder
-    from harness.build import bundle, codegen
+    try:
+        from harness.build import bundle, codegen
+    except ImportError:  # a revision with the code generation in targets
+        from harness.targets import bundle, codegen
     generate = getattr(codegen, "generate", lambda plan: plan)
 except ImportError:  # a revision before the packages
     from harness import bundle, plan_folder as folder, profile
