@@ -122,16 +122,8 @@ def _resolve(
     if given.key or has_default_identities:
         identities = ()
     tokens = {"%%": "%", "%h": host, "%n": given.host, "%p": port, "%r": user}
-    jump, command = through, ""
-    if given.jump:
-        jump = _resolve(given.jump, path)
-    elif not through and "proxyjump" in options:
-        jump = _jump(given.host, _expand(PROXY_TOKEN, options["proxyjump"][0], tokens, given.host), path)
-    elif not through and "proxycommand" in options:
-        command = _expand(PROXY_TOKEN, options["proxycommand"][0], tokens, given.host)
-    known_hosts = [_path(given.known_hosts)] if given.known_hosts else list(_files(options, "userknownhostsfile"))
-    if not given.known_hosts:
-        known_hosts = [*(known_hosts or [Path(os.devnull)]), *_files(options, "globalknownhostsfile")]
+    jump, command = _proxy(given, options, tokens, path, through)
+    known_hosts = _known_hosts(given, options)
     connect_s = options.get("connecttimeout", ("none",))[0]
     return Address(
         host=host,
@@ -152,6 +144,33 @@ def _resolve(
         name=given.host,
         source=source if host == given.host.lower() else f"HostName of {given.host} {IN_CONFIGURATION}",
     )
+
+
+def _proxy(
+    given: profiles.Address,
+    options: Options,
+    tokens: Mapping[str, str],
+    path: tuple[str, ...],
+    through: Address | None,
+) -> tuple[Address | None, str]:
+    """Return the host to jump through, or the command that connects; None and an empty text for a direct connection."""
+    if given.jump:
+        return _resolve(given.jump, path), ""
+    if through:
+        return through, ""
+    if "proxyjump" in options:
+        return _jump(given.host, _expand(PROXY_TOKEN, options["proxyjump"][0], tokens, given.host), path), ""
+    if "proxycommand" in options:
+        return None, _expand(PROXY_TOKEN, options["proxycommand"][0], tokens, given.host)
+    return None, ""
+
+
+def _known_hosts(given: profiles.Address, options: Options) -> list[Path]:
+    """Return the files of host keys: that of the profile alone, else those of the configuration."""
+    if given.known_hosts:
+        return [_path(given.known_hosts)]
+    own = list(_files(options, "userknownhostsfile")) or [Path(os.devnull)]
+    return [*own, *_files(options, "globalknownhostsfile")]
 
 
 def _options(given: profiles.Address) -> Options:

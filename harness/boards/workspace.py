@@ -146,12 +146,18 @@ def find(
     folder = _named_lab(lab, environment) or _surrounding_lab(Path.cwd())
     if folder and not (boards or lab or environment.get(LAB_VARIABLE)):
         _require_own(folder)
-    models, runs = (folder or ROOT) / "models", runs or (folder or Path.cwd()) / "runs"
+    installed, runs = folder or ROOT, runs or (folder or Path.cwd()) / "runs"
+    _require_folder(runs)
+    common = Path(environment.get("HARNESS_LOCKS") or COMMON_LOCKS).absolute()
+    boards = boards or installed / BOARDS_FILE
+    return Workspace(boards, installed / "models", runs, cache_folder(environment), common, folder)
+
+
+def _require_folder(runs: Path) -> None:
+    """Raise RequestError if a file is where the folder of runs would be."""
     nearest = next(path for path in (runs, *runs.absolute().parents) if os.path.lexists(path))
     if not nearest.is_dir():
         raise RequestError(f"folder of runs {runs}: {nearest} is not a folder", "give a folder: --runs or HARNESS_RUNS")
-    common = Path(environment.get("HARNESS_LOCKS") or COMMON_LOCKS).absolute()
-    return Workspace(boards or (folder or ROOT) / BOARDS_FILE, models, runs, cache_folder(environment), common, folder)
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:

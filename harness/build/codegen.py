@@ -188,29 +188,40 @@ def _with_merges(plan: Plan, task: Task, code: LayerCode) -> LayerCode:
 def _storage(
     plan: Plan, items: Sequence[ItemCode], codes: Sequence[LayerCode], served: Sequence[Sequence[Task]]
 ) -> tuple[Storage, ...]:
-    inputs = {input_array(plan.network, tensor): tensor for tensor in plan.network.inputs}
-    users: dict[str, set[str]] = {name: set() for name in inputs}
-    sizes = {name: plan.block * tensor.size * tensor.dtype.itemsize for name, tensor in inputs.items()}
+    users: dict[str, set[str]] = {}
+    sizes = {}
+    for tensor in plan.network.inputs:
+        name = input_array(plan.network, tensor)
+        users[name] = set()
+        sizes[name] = plan.block * tensor.size * tensor.dtype.itemsize
     for task, code, of_launch in zip(plan.tasks, codes, served, strict=True):
-        part, forward = plan.part(task), f"{task.name}_forward"
+        part, item = plan.part(task), plan.items[task.item].name
         sizes[_array(task)] = task.buffers * plan.block * part.size * part.dtype.itemsize
-        read = [_array(other) for other in _read(plan, of_launch)]
-        sources = (source for other in of_launch for source in plan.sources(other))
-        read += [input_array(plan.network, source.tensor) for source in sources if not source.writers]
-        for other in of_launch:
-            for merge in _merges_in_buffers(plan, other):
-                sizes[merge.buffer] = plan.block * merge.stage.output_width * merge.stage.output_dtype.itemsize
-                read.append(merge.buffer)
+        merges = [merge for other in of_launch for merge in _merges_in_buffers(plan, other)]
+        for merge in merges:
+            sizes[merge.buffer] = plan.block * merge.stage.output_width * merge.stage.output_dtype.itemsize
+        read = [*_arrays_read(plan, of_launch), *(merge.buffer for merge in merges)]
         for name in (_array(task), *read):
-            users.setdefault(name, set()).add(forward)
+            users.setdefault(name, set()).add(f"{task.name}_forward")
         if items[task.item].finish:
-            users[_array(task)].add(_end(plan.items[task.item].name))
+            users[_array(task)].add(_end(item))
         for table in code.tables:
             sizes[table.name] = table.values.nbytes
-            users[table.name] = {f"{plan.items[task.item].name}_init", *(stage.name for stage in code.stages)}
+            users[table.name] = {f"{item}_init", *(stage.name for stage in code.stages)}
     offsets = {_array(task): task.offset * plan.block for task in plan.tasks if task.offset is not None}
-    stored = tuple(Storage(name, size, frozenset(users[name]), offsets.get(name)) for name, size in sizes.items())
-    return (*stored, Storage(ARENA, plan.block * plan.arena, frozenset())) if plan.arena else stored
+    stored = [Storage(name, size, frozenset(users[name]), offsets.get(name)) for name, size in sizes.items()]
+    if plan.arena:
+        stored.append(Storage(ARENA, plan.block * plan.arena, frozenset()))
+    return tuple(stored)
+
+
+def _arrays_read(plan: Plan, launch: Sequence[Task]) -> Iterator[str]:
+    """Yield the arrays of tasks and of the network's inputs that the tasks of a launch read."""
+    yield from (_array(task) for task in _read(plan, launch))
+    for task in launch:
+        for source in plan.sources(task):
+            if not source.writers:
+                yield input_array(plan.network, source.tensor)
 
 
 def _forwards(plan: Plan, codes: Sequence[LayerCode], served: Sequence[Sequence[Task]]) -> tuple[Forward, ...]:

@@ -220,11 +220,13 @@ def _failed(asked: Request, error: InfrastructureError) -> str:
 def _explanation(result: Result) -> str:
     """Describe the first difference, its cause and its evidence; some summaries show only the first lines."""
     from harness.core.outcome import Outcome
+    from harness.runs.entries import RunDocument
     from harness.runs.facts import acceptance, diagnosed
 
     first = next((layer for layer in result.layers if layer["differing"]), None)
-    causes = (f"{where}: {text}" for where, text in diagnosed(result.document))
-    accept = [acceptance(result.document)] if result.verdict == Outcome.WITHIN_BOUND else []
+    run = RunDocument.view(result.document)
+    causes = (f"{where}: {text}" for where, text in diagnosed(run))
+    accept = [acceptance(run)] if result.verdict == Outcome.WITHIN_BOUND else []
     verdict = f"{result.verdict}{_first(first) if first else ''}"
     return "\n".join((verdict, *causes, result.reason, *accept, f"evidence: {result.folder}"))
 

@@ -67,18 +67,11 @@ def parse(words: Sequence[str], network: Network, items: Sequence[str]) -> Split
 
 
 def _choice(word: str, network: Network, items: Sequence[str]) -> dict[int, tuple[Share, ...]]:
-    what, separator, given = word.partition("=")
-    who, colon, way = given.partition(":")
-    if not what or (separator and not who) or not (separator or what in {PARALLEL, BRANCHES}):
-        _refuse_form(word)
-    if colon and (way not in WAYS or what == BRANCHES):
-        raise RequestError(
-            f"split {word}: no layer is divided by {way!r}", f"by {' or '.join(WAYS)}: LAYER=ITEM+ITEM:rows"
-        )
+    what, who, way = _parts(word)
     by: Way = way if way in WAYS else WAYS[0]
-    chosen = [_item(word, name, items) for name in who.split("+")] if separator else list(range(len(items)))
+    chosen = [_item(word, name, items) for name in who.split("+")] if who else list(range(len(items)))
     _require_distinct(word, chosen, items)
-    if colon and len(chosen) < 2:
+    if way and len(chosen) < 2:
         raise RequestError(
             f"split {word}: {way} for {items[chosen[0]]} alone", f"name two items or more: ITEM+ITEM:{way}"
         )
@@ -91,6 +84,19 @@ def _choice(word: str, network: Network, items: Sequence[str]) -> dict[int, tupl
     if what == BRANCHES:
         return _branches(word, network, chosen)
     return {index: _even(word, network.layers[index], chosen, by) for index in _range(word, what, network)}
+
+
+def _parts(word: str) -> tuple[str, str, str]:
+    """Return the layers, the items and the way of a part of --split; items and way are empty if it has none."""
+    what, separator, rest = word.partition("=")
+    who, colon, way = rest.partition(":")
+    if not what or (separator and not who) or not (separator or what in {PARALLEL, BRANCHES}):
+        _refuse_form(word)
+    if colon and (way not in WAYS or what == BRANCHES):
+        raise RequestError(
+            f"split {word}: no layer is divided by {way!r}", f"by {' or '.join(WAYS)}: LAYER=ITEM+ITEM:rows"
+        )
+    return what, who, way
 
 
 def _refuse_form(word: str) -> NoReturn:

@@ -21,7 +21,7 @@ from harness.core.strict_json import number
 from harness.core.text import plural
 from harness.core.time_units import duration
 from harness.operators.counters import percent
-from harness.runs.entries import InputEntry, PreviousEntry, Provenance
+from harness.runs.entries import DisagreementEntry, InputEntry, PreviousEntry, Provenance
 from harness.runs.facts import bound_share, disagreement_text, engines_text, place, value_text, whole_text
 
 REPORTS = "harness.report"
@@ -201,4 +201,4 @@ def disagreement(model: str, board: str, reason: str, found: Mapping[str, Any], 
     """
     page = environment().get_template("disagreement.html.jinja")
     texts = {"model": model, "board": board, "reason": reason, "go_on": go_on, "version": __version__}
-    return page.render(texts, found=found, script=script("tables.js"))
+    return page.render(texts, found=DisagreementEntry.from_json(found), script=script("tables.js"))

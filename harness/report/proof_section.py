@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.analysis.proof_document import ClaimEntry, ProofDocument
-from harness.core.document import Content
 
 
 @dataclass(frozen=True)
@@ -71,25 +70,24 @@ class StepSection(_Claims):
         return tuple(_lines(self.claims))
 
 
-def parts(proof: Content | None) -> tuple[StepSection, ...]:
+def parts(proof: ProofDocument | None) -> tuple[StepSection, ...]:
     """Return the steps of a proof document in their order; none without a proof."""
-    claims = ProofDocument.view(proof).claims if proof else ()
+    claims = proof.claims if proof else ()
     titles = dict.fromkeys(claim.shows for claim in claims)
     return tuple(StepSection(tuple(claim for claim in claims if claim.shows == title), title) for title in titles)
 
 
-def effort(content: Content) -> str:
+def effort(proof: ProofDocument) -> str:
     """Return the cases and the time of each side, and the total time."""
-    proof = ProofDocument.view(content)
     sides = _groups(proof.claims, ("answered_by",))
     asked = [f"{side.answered_by}: {side.cases:,} cases in {side.time_s:.1f} s" for side in sides]
     together = "; these ran in parallel" if len(sides) > 1 else ""
     return f"{'; '.join(asked)}{together}; elapsed {proof.wall_s:.1f} s"
 
 
-def unseparated(content: Content) -> tuple[str, ...]:
+def unseparated(proof: ProofDocument) -> tuple[str, ...]:
     """Return for each layer with any the fault models that no vector of the proof tells from the specification."""
-    claims = ProofDocument.view(content).claims
+    claims = proof.claims
     return tuple(
         f"Layer {claim.layer}: no vector tells the specification from: {'; '.join(claim.unseparated)}"
         for claim in claims

@@ -12,11 +12,11 @@ import numpy as np
 from harness.analysis.compare import Difference
 from harness.boards.identity import EMULATED, HARDWARE, VIRTUAL
 from harness.core import safe_io
-from harness.core.document import Content
 from harness.core.outcome import Outcome
 from harness.core.strict_json import number
 from harness.core.text import plural
 from harness.runs.entries import (
+    DiagnosisEntry,
     DifferenceEntry,
     DisagreementEntry,
     ItemEntry,
@@ -63,9 +63,8 @@ def clean(value: Any) -> Any:
     return value
 
 
-def gather(content: Content) -> Facts:
+def gather(run: RunDocument) -> Facts:
     """Return the facts of a run document; ValueError if its verdict contradicts its layers."""
-    run = RunDocument.view(content)
     layers, kind = run.layers, run.board.kind
     differing_layers = tuple(layer for layer in layers if layer.differing)
     stand_ins = tuple(item for item in run.plan.items if item.ran_on != HARDWARE)
@@ -161,54 +160,60 @@ class Explanation:
         return "; ".join(part for part in (f"{self.cause}{specification}: {self.evidence}", self.scope) if part)
 
 
-def explanation(content: Content) -> Explanation | None:
+def explanation(run: RunDocument) -> Explanation | None:
     """Return the cause that explains all diagnosed layers, else that of the first one; None if no cause is known."""
-    run = RunDocument.view(content)
     if not run.diagnosis or not run.diagnosis.cause:
         return None
-    cause, first = run.diagnosis.cause, run.diagnosis.layer
-    layers = tuple(run.diagnosis.layers) or (first,)
-    found = [diagnosis for diagnosis in run.diagnoses if diagnosis.layer in layers]
-    causes = [{one.cause for one in diagnosis.hypotheses if one.explains_all} for diagnosis in found]
-    right = next((one.right for diagnosis in found for one in diagnosis.hypotheses if one.cause == cause), "")
+    cause = run.diagnosis.cause
+    layers = tuple(run.diagnosis.layers) or (run.diagnosis.layer,)
+    diagnoses = [diagnosis for diagnosis in run.diagnoses if diagnosis.layer in layers]
+    hypotheses = [hypothesis for diagnosis in diagnoses for hypothesis in diagnosis.hypotheses]
     return Explanation(
         cause,
-        right,
-        layers,
-        sum(diagnosis.looked_at for diagnosis in found),
-        len(set.intersection(*causes) - {cause}) if causes else 0,
-        sum(bool(layer.differing and not layer.own) for layer in run.layers),
-        tuple(layer.name for layer in run.layers if layer.own and layer.name not in layers),
+        right=next((hypothesis.right for hypothesis in hypotheses if hypothesis.cause == cause), ""),
+        layers=layers,
+        values=sum(diagnosis.looked_at for diagnosis in diagnoses),
+        others=len(_common_causes(diagnoses) - {cause}),
+        followers=sum(layer.differing > 0 and layer.own == 0 for layer in run.layers),
+        unexplained=_wrong_besides(run, layers),
     )
 
 
-def effect_text(content: Content) -> str:
+def _wrong_besides(run: RunDocument, layers: Sequence[str]) -> tuple[str, ...]:
+    """Return the layers with differences of their own that are not among these."""
+    return tuple(layer.name for layer in run.layers if layer.own and layer.name not in layers)
+
+
+def _common_causes(diagnoses: Sequence[DiagnosisEntry]) -> set[str]:
+    """Return the causes that explain all of each diagnosis."""
+    causes = [{one.cause for one in diagnosis.hypotheses if one.explains_all} for diagnosis in diagnoses]
+    return set.intersection(*causes) if causes else set()
+
+
+def effect_text(run: RunDocument) -> str:
     """Return how many decisions or outputs of the network changed; empty if the document does not state it."""
-    run = RunDocument.view(content)
     if not (effect := run.effect):
         return ""
     verb = "changes" if effect.changed == 1 else "change"
     return f"{effect.changed:,} of {effect.of:,} {effect.what} {verb}"
 
 
-def diagnosed(content: Content) -> list[tuple[str, str]]:
+def diagnosed(run: RunDocument) -> list[tuple[str, str]]:
     """Return the diagnoses to print, as pairs of place and text: the headline cause, or else one per layer."""
-    run = RunDocument.view(content)
     if found := explanation(run):
         return [(f"layer{'s' * (len(found.layers) > 1)} {', '.join(found.layers)}", found.text)]
     return [(f"layer {found.layer}", found.text) for found in run.diagnoses]
 
 
-def acceptance(content: Content) -> str:
+def acceptance(run: RunDocument) -> str:
     """Return whether the verdict `within bound` was accepted, and how to accept it."""
-    if RunDocument.view(content).accepted:
+    if run.accepted:
         return "accepted by --accept bound"
     return "not accepted, exit code 1: --accept bound accepts layers that are within their bound, but not exact"
 
 
-def bound_share(content: Content) -> str:
+def bound_share(layer: LayerEntry) -> str:
     """Return the largest difference of a layer as a share of its bound; empty for an exact layer."""
-    layer = LayerEntry.view(content)
     return _share(number(layer.bounded.ratio)) if layer.bounded else ""
 
 
@@ -216,43 +221,41 @@ def _share(ratio: float) -> str:
     return f"{100 * ratio:.3g} %" if ratio < 1 else f"{100 * ratio:,.0f} %" if math.isfinite(ratio) else "infinite"
 
 
-def bounded_texts(content: Content) -> list[str]:
+def bounded_texts(run: RunDocument) -> list[str]:
     """Return how near each bounded layer is to its bound, and how far the network's outputs are from the reference."""
-    layers = [bounded_text(layer) for layer in RunDocument.view(content).layers if layer.bounded]
-    return [*layers, *(f"output of the network, {text}" for text in output_texts(content))]
+    layers = [bounded_text(layer) for layer in run.layers if layer.bounded]
+    return [*layers, *(f"output of the network, {text}" for text in output_texts(run))]
 
 
-def bounded_text(content: Content) -> str:
+def bounded_text(layer: LayerEntry) -> str:
     """Return how near a bounded layer is to its bound."""
-    layer = LayerEntry.view(content)
     share = f"{layer.bounded.unequal:,} of {layer.compared:,} values have other bits" if layer.bounded else ""
     return f"{layer.name} ({layer.target}): largest difference {bound_share(layer)} of the bound; {share}"
 
 
-def output_texts(content: Content) -> list[str]:
+def output_texts(run: RunDocument) -> list[str]:
     """Return how far the network's outputs are from the reference, if the run has bounded layers."""
     return [
         f"{output.layer}: {output.unequal:,} of {output.values:,} values have other bits than the reference, "
         f"at most {number(output.largest):.3g} apart"
-        for output in RunDocument.view(content).network_outputs
+        for output in run.network_outputs
     ]
 
 
-def engines_text(content: Content) -> str:
+def engines_text(reference: ReferenceEntry) -> str:
     """Return the engines that agreed on the reference, with their versions."""
-    return ", ".join(f"{engine.name} {engine.version}" for engine in ReferenceEntry.view(content).engines)
+    return ", ".join(f"{engine.name} {engine.version}" for engine in reference.engines)
 
 
-def disagreement_text(content: Content) -> str:
+def disagreement_text(disagreement: DisagreementEntry) -> str:
     """Return the place at which engines of the reference disagreed, and the values of all."""
-    found = DisagreementEntry.view(content)
-    values = ", ".join(f"{name} {value}" for name, value in found.values.items())
-    return f"layer {found.layer} ({found.operator}), vector {found.vector}, index {found.index}: {values}"
+    values = ", ".join(f"{name} {value}" for name, value in disagreement.values.items())
+    where = f"layer {disagreement.layer} ({disagreement.operator})"
+    return f"{where}, vector {disagreement.vector}, index {disagreement.index}: {values}"
 
 
-def whole_text(content: Content) -> str:
+def whole_text(output: WholeOutputEntry) -> str:
     """Return how near an output of ONNX Runtime with the whole model is to the specification."""
-    output = WholeOutputEntry.view(content)
     if not output.compared:
         return (
             f"{output.output} has no bound: codes before it can differ, or the errors of all layers exceed its values"

@@ -8,7 +8,7 @@ end. Where the markings are few they are all counted besides, and must say the s
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.plan.items.behaviour import Check, conflict_free, final_marking
@@ -112,27 +112,31 @@ def _written_twice(items: Items) -> Iterator[str]:
 
 
 def _unpaired(items: Items) -> Iterator[str]:
-    sends = {
-        (item, each.shared): each for item, g in items.items() for each in g.instructions if isinstance(each, Send)
-    }
-    gets = {
-        (each.source, each.shared, item)
-        for item, g in items.items()
-        for each in g.instructions
-        if isinstance(each, Get)
-    }
-    for source, shared, reader in sorted(gets):
-        if (source, shared) not in sends:
-            others = " and ".join(item for item, name in sends if name == shared)
-            yield f"{shared}: {reader} gets it from {source}, which does not send it; {others or 'no item'} does"
-        elif reader not in sends[source, shared].destinations:
-            yield f"{shared}: {reader} gets it from {source}, which sends it to {_listed(sends[source, shared])} only"
+    sends: dict[tuple[str, str], Send] = {}
+    gets: set[tuple[str, str, str]] = set()
+    for item, graph in items.items():
+        for instruction in graph.instructions:
+            if isinstance(instruction, Send):
+                sends[item, instruction.shared] = instruction
+            if isinstance(instruction, Get):
+                gets.add((instruction.source, instruction.shared, item))
+    yield from _unsent(sends, gets)
     for (writer, shared), send in sends.items():
         for reader in dict.fromkeys(send.destinations):
             if (writer, shared, reader) not in gets:
                 missing = "" if reader in items else f"; there is no such item, only {', '.join(items)}"
                 yield f"{shared}: {writer} sends it to {reader}, which does not get it{missing}"
     yield from _undeclared(items)
+
+
+def _unsent(sends: Mapping[tuple[str, str], Send], gets: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    """Yield what is received, but not sent to the reader by that item."""
+    for source, shared, reader in sorted(gets):
+        if (source, shared) not in sends:
+            others = " and ".join(item for item, name in sends if name == shared)
+            yield f"{shared}: {reader} gets it from {source}, which does not send it; {others or 'no item'} does"
+        elif reader not in sends[source, shared].destinations:
+            yield f"{shared}: {reader} gets it from {source}, which sends it to {_listed(sends[source, shared])} only"
 
 
 def _listed(send: Send) -> str:

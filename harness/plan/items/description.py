@@ -271,6 +271,12 @@ class _Exchange:
         return Get(identifier(work.name), self._item(work.item), self.names[task])
 
 
+def _read_externals(plan: Plan, steps: Sequence[Step]) -> list[External]:
+    """Return the declarations of the network's inputs that these steps read."""
+    read = {name for step in steps for name in step.operation.tensors}
+    return [external for external in _externals(plan.network) if external.output in read]
+
+
 def _item(plan: Plan, item: int, steps: Sequence[Step], exchange: _Exchange) -> ItemGraph:
     """Return the graph of one item, from its schedule."""
     tasks = [step.task for step in plan.schedules[item] if isinstance(step, Compute)]
@@ -284,8 +290,7 @@ def _item(plan: Plan, item: int, steps: Sequence[Step], exchange: _Exchange) -> 
         computed += [*map(exchange.get, lacking), steps[task].operation, *map(exchange.send, sent)]
         shared += map(exchange.shared, (*lacking, *sent))
     own = [steps[task] for task in tasks]
-    read = {name for step in own for name in step.operation.tensors}
-    declared = [external for external in _externals(plan.network) if external.output in read]
+    declared = _read_externals(plan, own)
     return ItemGraph(
         name=f"{_title(plan.network)}_{plan.items[item].name}",
         inputs=(*(entry.output for entry in declared), *(exchange.names[task] for task in got)),

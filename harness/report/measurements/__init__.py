@@ -17,12 +17,11 @@ __all__ = ["reports"]
 
 def reports(document: Mapping[str, Any]) -> dict[str, str]:
     """Return all reports, by the name of their file; ValueError if the document contradicts itself."""
-    content = clean(document)
-    found = MeasurementDocument.view(content)
-    facts = gather(found)
+    measurement = MeasurementDocument.view(clean(document))
+    facts = gather(measurement)
     return {
-        "report.html": html(content, facts),
-        "times.csv": csv(found, facts),
-        "table.tex": latex(found, facts),
-        "junit.xml": junit(found, facts),
+        "report.html": html(measurement, facts),
+        "times.csv": csv(measurement, facts),
+        "table.tex": latex(measurement, facts),
+        "junit.xml": junit(measurement, facts),
     }

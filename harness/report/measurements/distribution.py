@@ -31,6 +31,7 @@ from harness.report.chart import (
     vertical,
 )
 from harness.report.measurements.labels import given, percentile
+from harness.runs.entries import ClockEntry, ComparedPartEntry, HistogramEntry, PartEntry, ShiftEntry, SummaryEntry
 
 LAWS = {law.name: law for law in (ExtremeValue, Pareto)}
 METHODS = {"block_maxima": "block maxima", "peaks": "peaks over threshold"}
@@ -40,16 +41,16 @@ LOWEST_BAR = 0.5  # lower end of the bars of a logarithmic histogram, so that on
 FINEST = 0.7  # units: closer steps of the tail cannot be seen
 
 
-def ranges(parts: Sequence[Mapping[str, Any]], clock: Mapping[str, Any]) -> Chart:
+def ranges(parts: Sequence[PartEntry], clock: ClockEntry) -> Chart:
     """Draw minimum to maximum of every part, and of two readings of the clock, on one logarithmic axis."""
-    named = [(part["name"], part["summary"]) for part in parts] + [("two clock readings", clock["cost"])]
+    named = [(part.name, part.summary) for part in parts] + [("two clock readings", clock.cost)]
     rows = Rows(tuple(name if len(name) < 24 else f"{name[:22]}…" for name, _ in named))
-    low, high = min(one["min_ns"] for _, one in named), max(one["max_ns"] for _, one in named)
+    low, high = min(one.min_ns for _, one in named), max(one.max_ns for _, one in named)
     x = time_axis(TIME, low * 0.9, high * 1.1, logarithmic=True)
     shapes = [shape for row, (name, one) in enumerate(named) for shape in _range(rows.middle(row), name, one, x)]
     return Chart(
         "From the fastest to the slowest execution",
-        "; ".join(f"{name}: {one['min_ns']:,} to {one['max_ns']:,} ns" for name, one in named),
+        "; ".join(f"{name}: {one.min_ns:,} to {one.max_ns:,} ns" for name, one in named),
         x,
         rows,
         tuple(shapes),
@@ -59,20 +60,20 @@ def ranges(parts: Sequence[Mapping[str, Any]], clock: Mapping[str, Any]) -> Char
     )
 
 
-def _range(y: float, name: str, summary: Mapping[str, Any], x: Axis) -> Iterator[Shape]:
-    low, high, middle = (number(x.at(summary[key])) for key in ("min_ns", "max_ns", "median_ns"))
-    ends = " to ".join(duration(summary[key]) for key in ("min_ns", "max_ns"))
-    about = f"{name}: {ends}, median {duration(summary['median_ns'])}"
+def _range(y: float, name: str, summary: SummaryEntry, x: Axis) -> Iterator[Shape]:
+    low, high, middle = (number(x.at(time)) for time in (summary.min_ns, summary.max_ns, summary.median_ns))
+    ends = f"{duration(summary.min_ns)} to {duration(summary.max_ns)}"
+    about = f"{name}: {ends}, median {duration(summary.median_ns)}"
     yield Shape("reach", f"M{low} {number(y)}H{high}", about)
-    most = summary["quantiles"][0]["value_ns"] if summary["quantiles"] else None
+    most = summary.quantiles[0].value_ns if summary.quantiles else None
     if most is not None:
         yield Shape("bulk", f"M{low} {number(y)}H{number(x.at(most))}", about)
     yield Shape("middle", f"M{middle} {number(y - 8)}V{number(y + 8)}")
 
 
-def histogram(found: Mapping[str, Any], title: str) -> Chart:
-    """Draw counts on a logarithmic axis; `found` has edges_ns and counts."""
-    edges, counts = found["edges_ns"], found["counts"]
+def histogram(entry: HistogramEntry, title: str) -> Chart:
+    """Draw counts on a logarithmic axis."""
+    edges, counts = entry.edges_ns, entry.counts
     x = time_axis(TIME, edges[0], edges[-1], logarithmic=False)
     y = vertical("executions", LOWEST_BAR, 1.5 * max(counts), logarithmic=True)
     bars = "".join(_bars(list(zip(edges, edges[1:], counts, strict=False)), x, y))
@@ -91,22 +92,22 @@ def _bars(bins: Sequence[tuple[float, float, int]], x: Axis, y: Axis) -> Iterato
             yield f"V{HEIGHT}z"
 
 
-def tail(part: Mapping[str, Any], base: Sequence[Sequence[float]] | None) -> Chart:
+def tail(part: PartEntry, base: Sequence[Sequence[float]]) -> Chart:
     """Draw the share of executions that take a time or longer, with the laws that apply; `base` is another tail."""
     laws = _laws(part)
     points = [(time, share) for law in laws.values() for time, share in _curve(law)]
-    times = [time for time, _ in (*part["tail"], *(base or ()), *points)]
-    lowest = min(share for _, share in (*part["tail"], *(base or ()), *points))
+    times = [time for time, _ in (*part.tail, *base, *points)]
+    lowest = min(share for _, share in (*part.tail, *base, *points))
     x = time_axis(TIME, min(times), max(times) * 1.02)
     y = vertical("share as long or longer", lowest / 2, 1, logarithmic=True)
-    shapes = [*([Shape("base", _steps(base, x, y))] if base else []), Shape("new", _steps(part["tail"], x, y))]
+    shapes = [*([Shape("base", _steps(base, x, y))] if base else []), Shape("new", _steps(part.tail, x, y))]
     keys = [Key("new", "measured"), *([Key("base", "base")] if base else [])]
     for name, law in laws.items():
-        shapes += _law(part["pwcet"][name], law, name, x, y)
+        shapes += _law(part.pwcet[name], law, name, x, y)
         keys.append(Key(name.replace("_", "-"), f"pWCET, {METHODS[name]}"))
     if laws:
-        shapes += _limits(part["summary"]["executions"], y)
-    about = f"longest {duration(part['summary']['max_ns'])}; {_laws_about(laws)}"
+        shapes += _limits(part.summary.executions, y)
+    about = f"longest {duration(part.summary.max_ns)}; {_laws_about(laws)}"
     return Chart("Tail: how rarely it takes longer", about, x, y, tuple(shapes), tuple(keys), tuple(_marks(part, x)))
 
 
@@ -121,14 +122,14 @@ def _steps(points: Sequence[Sequence[float]], x: Axis, y: Axis) -> str:
     return "".join(path)
 
 
-def _laws(part: Mapping[str, Any]) -> dict[str, Pwcet]:
+def _laws(part: PartEntry) -> dict[str, Pwcet]:
     """Return the laws that passed their tests."""
     return {
         name: Pwcet(
             LAWS[found["law_name"]](**found["law"]), LAWS[found["law_name"]](**found["check"]), found["executions"],
             found["extremes"], found["rate"], found["selection"], found["extrapolation"], (), (), found["max_ns"],
         )
-        for name, found in part["pwcet"].items()
+        for name, found in part.pwcet.items()
         if "curve" in found
     }  # fmt: skip
 
@@ -166,46 +167,45 @@ def _laws_about(laws: Mapping[str, Pwcet]) -> str:
     return "; ".join(f"pWCET by {METHODS[name]}" for name in laws) or "no pWCET applies"
 
 
-def _marks(part: Mapping[str, Any], x: Axis) -> Iterator[Mark]:
+def _marks(part: PartEntry, x: Axis) -> Iterator[Mark]:
     """Yield labels of the maximum, and of quantiles if the labels do not overlap."""
-    summary = part["summary"]
-    named = [("max", summary["max_ns"])]
-    named += [(percentile(one), given(one["value_ns"])) for one in reversed(summary["quantiles"])]
+    summary = part.summary
+    quantiles = ((percentile(quantile), quantile.value_ns) for quantile in reversed(summary.quantiles))
     edge = math.inf
-    for text, time_ns in [*named, ("median", summary["median_ns"])]:
+    for text, time_ns in (("max", summary.max_ns), *quantiles, ("median", summary.median_ns)):
         reach = CHARACTER_WIDTH * (len(text) + 1) / 2
         if time_ns is not None and x.at(time_ns) + reach < edge:
             edge = x.at(time_ns) - reach
             yield Mark(x.at(time_ns), text)
 
 
-def shifts(found: Mapping[str, Any]) -> Chart:
+def shifts(part: ComparedPartEntry) -> Chart:
     """Draw the shifts of one part since the base, each with its interval, relative to the gate."""
-    rows = Rows(tuple(shift["of"] for shift in found["shifts"]))
-    reach = max(1.0, *(abs(value) for shift in found["shifts"] for value in _ends(shift)))
+    rows = Rows(tuple(shift.of for shift in part.shifts))
+    reach = max(1.0, *(abs(value) for shift in part.shifts for value in _ends(shift)))
     x = horizontal("shift, in gates: relevant beyond 1", -1.15 * reach, 1.15 * reach)
     gate = f"M{number(x.at(-1))} 0H{number(x.at(1))}V{rows.height:g}H{number(x.at(-1))}z"
     shapes = [
         Shape("gate", gate, "the gate: max(floor, 3 x noise)"),
         Shape("rule", f"M{number(x.at(0))} 0V{rows.height:g}"),
     ]
-    for row, shift in enumerate(found["shifts"]):
+    for row, shift in enumerate(part.shifts):
         low, middle, high = (number(x.at(value)) for value in _ends(shift))
         y = rows.middle(row)
-        about = f"{shift['of']}: {shift['reason']}"
+        about = f"{shift.of}: {shift.reason}"
         shapes += [
             Shape("span", f"M{low} {y:g}H{high}", about),
-            Shape(f"dot {shift['verdict']}", f"M{middle} {y:g}h0", about),
+            Shape(f"dot {shift.verdict}", f"M{middle} {y:g}h0", about),
         ]
     return Chart(
         "Shifts against the base, faster to the left",
-        "; ".join(f"{shift['of']}: {shift['shift_ns']:+,.0f} ns, {shift['verdict']}" for shift in found["shifts"]),
+        "; ".join(f"{shift.of}: {shift.shift_ns:+,.0f} ns, {shift.verdict}" for shift in part.shifts),
         x, rows, tuple(shapes), (Key("gate", "gate"), Key("span", "interval")), plot_height=rows.height,
     )  # fmt: skip
 
 
-def _ends(shift: Mapping[str, Any]) -> tuple[float, float, float]:
+def _ends(shift: ShiftEntry) -> tuple[float, float, float]:
     """Return low end, shift and high end in gates; the ends are the shift if there is no interval."""
-    gate, interval = shift["gate_ns"] or NS.nanoseconds, given(shift["interval"])
-    low, high = (interval["low"], interval["high"]) if interval else (shift["shift_ns"], shift["shift_ns"])
-    return low / gate, shift["shift_ns"] / gate, high / gate
+    gate, interval = shift.gate_ns or NS.nanoseconds, given(shift.interval)
+    low, high = (interval["low"], interval["high"]) if interval else (shift.shift_ns, shift.shift_ns)
+    return low / gate, shift.shift_ns / gate, high / gate

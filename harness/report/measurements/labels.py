@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.analysis.timing import p_text, summary
-from harness.core.document import Content
 from harness.core.time_units import Unit, duration, unit_of
 from harness.runs.entries import MeasuredEntry, MeasurementDocument, PartEntry, QuantileEntry
 
@@ -22,9 +21,9 @@ QUIETER_BASE = (
 EFFECTS = ((0.147, "negligible"), (0.33, "small"), (0.474, "medium"))
 
 
-def table_unit(parts: Sequence[Content]) -> Unit:
+def table_unit(parts: Sequence[PartEntry]) -> Unit:
     """Return the unit of a table of all parts, from the largest median."""
-    return unit_of(max(PartEntry.view(part).summary.median_ns for part in parts) / 10)
+    return unit_of(max(part.summary.median_ns for part in parts) / 10)
 
 
 def given(value: Any) -> Any:
@@ -47,9 +46,9 @@ def interval_text(interval: Mapping[str, Any] | None, unit: Unit) -> str:
     return f"{low} to {high}"
 
 
-def percentile(quantile: Content) -> str:
+def percentile(quantile: QuantileEntry) -> str:
     """Return the name p99, p99.9 and so on."""
-    return summary.percentile(QuantileEntry.view(quantile).probability)
+    return summary.percentile(quantile.probability)
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,8 @@ class Finding:
     notable: bool
 
 
-def findings(content: Content, measured: MeasuredEntry) -> tuple[Finding, ...]:
+def findings(part: PartEntry, measured: MeasuredEntry) -> tuple[Finding, ...]:
     """Return the findings about the series of one part; `measured` is the document's."""
-    part = PartEntry.view(content)
     series, warmup = part.series, measured.warmup
     if "not_given" in series:
         return (Finding("Shape in time", f"Not tested: {series['not_given']}.", notable=False),)
@@ -132,16 +130,15 @@ def effect(delta: float) -> str:
     return f"{size}: of all pairs, the new execution is {more} in {abs(delta):.1%} more than it is {less}"
 
 
-def variation(part: Content) -> str:
+def variation(part: PartEntry) -> str:
     """Return the meaning of counts that differ."""
-    if PartEntry.view(part).repeatable:
+    if part.repeatable:
         return "each vector always the same, so its control flow depends on data"
     return "different counts for one vector, so the counter is not exact"
 
 
-def clock_text(content: Content) -> str:
+def clock_text(document: MeasurementDocument) -> str:
     """Describe the clock or counter, its resolution, and the cost of a reading."""
-    document = MeasurementDocument.view(content)
     clock = document.clock
     cost, source = clock.cost, clock.source
     once = ", once for each of its tasks" if any(part.tasks > 1 for part in document.parts) else ""

@@ -15,7 +15,7 @@ from harness.report.measurements import distribution, labels, time_series
 from harness.report.measurements.labels import Finding
 from harness.report.network import LayerFacts, NetworkPicture, draw_both, launch_notes
 from harness.report.page import Check, changed_topics, environment, inputs, label_cells, origin_checks, python, script
-from harness.runs.entries import MeasuredEntry, MeasurementDocument, PreviousEntry
+from harness.runs.entries import ComparedPartEntry, InputEntry, MeasurementDocument, PartEntry
 from harness.runs.measurement.facts import WORDS, Facts, varying
 
 SPREAD = 2  # ratio of the maximum to the end of the body, above which all executions get a separate histogram
@@ -48,7 +48,7 @@ class MethodResult:
 class PartSection:
     """View of one part."""
 
-    part: Mapping[str, Any]
+    part: PartEntry
     findings: tuple[Finding, ...]
     charts: tuple[Chart, ...]
     laws: tuple[MethodResult, ...]
@@ -69,24 +69,24 @@ class PartSection:
         return tuple(dict.fromkeys(reason for law in self.refusals for reason in law.found["not_applicable"]))
 
 
-def html(document: Mapping[str, Any], facts: Facts) -> str:
+def html(document: MeasurementDocument, facts: Facts) -> str:
     """Return the page of a measurement's document."""
     timed = {} if facts.counted else _timed(document)
     page = template().render(
         run=document,
-        schema=document.get("schema"),
+        schema=getattr(document, "schema_number", None),
         facts=facts,
-        word=WORDS[document["verdict"]],
+        word=WORDS[document.verdict],
         varying=[part.name for part in varying(document)],
         clock=labels.clock_text(document),
         quieter_base=labels.QUIETER_BASE,
         states=time_series.states(document),
-        inputs=inputs(MeasurementDocument.view(document).model.input),
+        inputs=inputs(getattr(document.model, "input", InputEntry())),
         checks=_checks(document),
         networks=_networks(document),
-        network_note=f"the boxes show {'the least ' + document['measured']['unit'] if facts.counted else 'the median'}",
+        network_note=f"the boxes show {'the least ' + document.measured.unit if facts.counted else 'the median'}",
         script=script("zoom.js", "tables.js"),
-        changed_topics=changed_topics(PreviousEntry.view(document.get("previous"))),
+        changed_topics=changed_topics(document.previous),
         **timed,
     )
     return label_cells(page)
@@ -120,59 +120,57 @@ def layer_facts(document: MeasurementDocument) -> dict[str, LayerFacts]:
     return facts
 
 
-def _networks(document: Mapping[str, Any]) -> tuple[NetworkPicture, ...]:
+def _networks(document: MeasurementDocument) -> tuple[NetworkPicture, ...]:
     """Return the pictures of the network if its layers were measured; none if the document has no graph."""
-    facts = layer_facts(MeasurementDocument.view(document))
-    return draw_both(MeasurementDocument.view(document).graph, facts) if facts else ()
+    facts = layer_facts(document)
+    return draw_both(document.graph, facts) if facts else ()
 
 
-def _timed(document: Mapping[str, Any]) -> dict[str, Any]:
+def _timed(document: MeasurementDocument) -> dict[str, Any]:
     """Return the values that only a page of times needs."""
-    parts = document["parts"]
+    parts = document.parts
     return {
         "unit": labels.table_unit(parts),
         "lacking": tuple(dict.fromkeys(_lacking(parts))),
-        "ranges": distribution.ranges(parts, document["clock"]),
+        "ranges": distribution.ranges(parts, document.clock),
         "sections": tuple(_sections(document)),
     }
 
 
-def _lacking(parts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def _lacking(parts: Sequence[PartEntry]) -> Iterator[tuple[str, str]]:
     """Yield the quantiles that a sample does not give, each with its reason."""
     for part in parts:
-        for quantile in part["summary"]["quantiles"]:
-            if quantile["value_ns"] is None:
-                yield labels.percentile(quantile), quantile["interval"]["not_given"]
+        for quantile in part.summary.quantiles:
+            if quantile.value_ns is None:
+                yield labels.percentile(quantile), quantile.interval["not_given"]
 
 
-def _sections(document: Mapping[str, Any]) -> Iterator[PartSection]:
+def _sections(document: MeasurementDocument) -> Iterator[PartSection]:
     """Yield the views of all parts, the largest median first."""
-    parts = document["parts"]
-    compared = {part["name"]: part for part in (document["against"] or {"parts": ()})["parts"]}
-    for part in sorted(parts, key=lambda part: -part["summary"]["median_ns"]):
+    parts = document.parts
+    compared = {part.name: part for part in document.against.parts} if document.against else {}
+    for part in sorted(parts, key=lambda part: -part.summary.median_ns):
         yield PartSection(
             part,
-            labels.findings(part, MeasuredEntry.view(document["measured"])),
-            tuple(_charts(part, document, compared.get(part["name"], {}))),
-            tuple(MethodResult(distribution.METHODS[name], found) for name, found in part["pwcet"].items()),
+            labels.findings(part, document.measured),
+            tuple(_charts(part, document, compared.get(part.name))),
+            tuple(MethodResult(distribution.METHODS[name], found) for name, found in part.pwcet.items()),
         )
 
 
-def _charts(part: Mapping[str, Any], document: Mapping[str, Any], compared: Mapping[str, Any]) -> Iterator[Chart]:
-    body, whole = part.get("body"), part["histogram"]
-    if body and whole["edges_ns"][-1] > SPREAD * body["edges_ns"][-1]:
+def _charts(part: PartEntry, document: MeasurementDocument, compared: ComparedPartEntry | None) -> Iterator[Chart]:
+    body, whole = part.body, part.histogram
+    if body and whole.edges_ns[-1] > SPREAD * body.edges_ns[-1]:
         yield distribution.histogram(body, "The fastest 99 %")
-        yield distribution.histogram(whole, "All executions")
-    else:
-        yield distribution.histogram(whole, "All executions")
-    yield distribution.tail(part, compared.get("base_tail"))
-    yield time_series.series_chart(part, document, small=len(document["parts"]) > 1)
-    if compared.get("shifts"):
+    yield distribution.histogram(whole, "All executions")
+    yield distribution.tail(part, compared.base_tail if compared else ())
+    yield time_series.series_chart(part, document, small=len(document.parts) > 1)
+    if compared and compared.shifts:
         yield distribution.shifts(compared)
 
 
-def _checks(document: Mapping[str, Any]) -> list[Check]:
+def _checks(document: MeasurementDocument) -> list[Check]:
     return [
-        *origin_checks(MeasurementDocument.view(document)),
+        *origin_checks(document),
         Check("Recount every part: executions, minimum, median, maximum of the readings.", python(_RECOUNT)),
     ]

@@ -172,17 +172,23 @@ def _found(document: MeasurementDocument) -> Iterator[str]:
 
 
 def _extremes(parts: Sequence[PartEntry]) -> Iterator[str]:
+    """Yield the pWCET of all parts, then the first reason for those that have none."""
     for part in parts:
-        for name, found in part.pwcet.items():
-            if "curve" in found:
-                last = [point for point in found["curve"] if not point["beyond"]][-1:]
-                reached = [
-                    f"{duration(point['time_ns'])} exceeded with {probability(point['exceedance'])}" for point in last
-                ]
-                yield f"pWCET of {part.name}, {METHODS[name]}: {'; '.join(reached) or 'see the report'}"
-    none = [part for part in parts if not any("curve" in found for found in part.pwcet.values())]
-    if none:
-        reasons = [*dict.fromkeys(reason for found in none[0].pwcet.values() for reason in found["not_applicable"])]
+        for name, result in part.pwcet.items():
+            if "curve" in result:
+                yield f"pWCET of {part.name}, {METHODS[name]}: {_last_point(result['curve'])}"
+    refused = [part for part in parts if not any("curve" in result for result in part.pwcet.values())]
+    if refused:
+        results = refused[0].pwcet.values()
+        reasons = list(dict.fromkeys(reason for result in results for reason in result["not_applicable"]))
         others = f" (and {plural(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else ""
-        names = none[0].name if len(none) == 1 else f"{len(none)} parts"
+        names = refused[0].name if len(refused) == 1 else f"{len(refused)} parts"
         yield f"no pWCET of {names}: {reasons[0]}{others}"
+
+
+def _last_point(curve: Sequence[Mapping[str, Any]]) -> str:
+    """Return the rarest time of a curve that is not beyond what the sample supports."""
+    supported = [point for point in curve if not point["beyond"]]
+    if not supported:
+        return "see the report"
+    return f"{duration(supported[-1]['time_ns'])} exceeded with {probability(supported[-1]['exceedance'])}"

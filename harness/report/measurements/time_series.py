@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from harness.core.time_units import duration
 from harness.report.chart import HEIGHT, Axis, Chart, Key, Mark, Shape, horizontal, line, number, time_axis, vertical
+from harness.runs.entries import MeasurementDocument, PartEntry
 
 MOST_STRETCHES = 125  # per part of several, so that a page of eleven layers stays small
 MOST_RULES = 24  # segments with a line each; the borders of more are ticks at the upper edge
 MOST_NAMED = 4
 SERIES = 4  # kinds of lines in the style sheet
 
+Snapshot: TypeAlias = Mapping[str, Any]
 
-def series_chart(part: Mapping[str, Any], document: Mapping[str, Any], *, small: bool) -> Chart:
+
+def series_chart(part: PartEntry, document: MeasurementDocument, *, small: bool) -> Chart:
     """Draw minimum, median and maximum of every stretch of the series, and events of the board."""
-    executions = part["summary"]["executions"]
-    stretches = _joined(part["timeline"]) if small else part["timeline"]
+    executions = part.summary.executions
+    stretches = _joined(part.timeline) if small else part.timeline
     low, high = min(row[1] for row in stretches), max(row[3] for row in stretches)
     x = horizontal("execution", 0, executions)
     y = time_axis("time", low, high * 1.05, HEIGHT, 0)
@@ -54,29 +57,29 @@ def _stretches(stretches: Sequence[Sequence[int]], executions: int, x: Axis, y: 
     yield Shape("line median", line(medians if len(medians) > 1 else medians * 2))
 
 
-def _borders(document: Mapping[str, Any], x: Axis) -> Iterator[Shape]:
+def _borders(document: MeasurementDocument, x: Axis) -> Iterator[Shape]:
     """Yield lines at the starts of new processes."""
-    size, count = document["measured"]["segment"], document["measured"]["segments"]
+    size, count = document.measured.segment, document.measured.segments
     end = HEIGHT if count <= MOST_RULES else 8
     if count > 1:
         borders = "".join(f"M{number(x.at(size * index))} 0V{end}" for index in range(1, count))
         yield Shape("rule", borders, f"a new process every {size:,} executions")
 
 
-def _throttled(document: Mapping[str, Any], x: Axis) -> Iterator[Shape]:
+def _throttled(document: MeasurementDocument, x: Axis) -> Iterator[Shape]:
     """Yield the segments between whose snapshots the board reported throttling."""
-    size, snapshots = document["measured"]["segment"], document["state"]["snapshots"]
-    for index, segment in enumerate(document["state"]["segments"]):
+    size, snapshots = document.measured.segment, document.state.snapshots
+    for index, segment in enumerate(document.state.segments):
         around = snapshots[index : index + 2]
         cooling = any(state > 0 for snapshot in around for state in snapshot["cooling"].values())
-        if cooling or any(count > 0 for count in segment["board"]["throttle_events"].values()):
+        if cooling or any(count > 0 for count in segment.board["throttle_events"].values()):
             left, right = number(x.at(size * index)), number(x.at(size * (index + 1)))
             yield Shape("throttled", f"M{left} 0H{right}V{HEIGHT}H{left}z", f"segment {index + 1}: the board throttled")
 
 
-def _found(part: Mapping[str, Any], x: Axis, y: Axis) -> Iterator[Shape]:
+def _found(part: PartEntry, x: Axis, y: Axis) -> Iterator[Shape]:
     """Yield the limit above which an execution is an outlier, and the end of the warm-up."""
-    series = part["series"]
+    series = part.series
     if "not_given" in series:
         return
     if series["outliers"]["count"]:
@@ -86,21 +89,21 @@ def _found(part: Mapping[str, Any], x: Axis, y: Axis) -> Iterator[Shape]:
         yield Shape("event", f"M{number(x.at(warm_up))} 0V{HEIGHT}", f"warm-up until execution {warm_up:,}")
 
 
-def _marks(part: Mapping[str, Any], x: Axis) -> Iterator[Mark]:
-    series = part["series"]
+def _marks(part: PartEntry, x: Axis) -> Iterator[Mark]:
+    series = part.series
     if "not_given" not in series and series["warm_up"]["executions"]:
         yield Mark(x.at(series["warm_up"]["executions"]), "warm-up")
 
 
-def states(document: Mapping[str, Any]) -> tuple[Chart, ...]:
+def states(document: MeasurementDocument) -> tuple[Chart, ...]:
     """Draw temperatures and frequencies over the snapshots, as far as the board provides them."""
-    snapshots = document["state"]["snapshots"]
-    wanted = (
+    snapshots = document.state.snapshots
+    quantities = (
         ("Temperature", "°C", 1.0, lambda snapshot: snapshot["temperature_c"]),
         ("Frequency of the cores", "MHz", 1e3, lambda snapshot: _cores(snapshot["frequency_khz"])),
         ("Frequency of devices", "MHz", 1e6, lambda snapshot: snapshot["device_hz"]),
     )
-    charts = (_state(snapshots, *one) for one in wanted)
+    charts = (_state(snapshots, *quantity) for quantity in quantities)
     return tuple(chart for chart in charts if chart)
 
 
@@ -109,28 +112,40 @@ def _cores(frequencies: Mapping[str, float]) -> dict[str, float]:
 
 
 def _state(
-    snapshots: Sequence[Mapping[str, Any]],
+    snapshots: Sequence[Snapshot],
     title: str,
     unit: str,
     divisor: float,
-    read: Callable[[Mapping[str, Any]], Mapping[str, float]],
+    read: Callable[[Snapshot], Mapping[str, float]],
 ) -> Chart | None:
     """Draw one line for each sensor; None if the board has no sensor."""
     begin = snapshots[0]["uptime_s"] if snapshots else 0.0
-    rows = [(snapshot["uptime_s"] - begin, read(snapshot)) for snapshot in snapshots]
+    rows = [
+        (snapshot["uptime_s"] - begin, {name: value / divisor for name, value in read(snapshot).items()})
+        for snapshot in snapshots
+    ]
     names = list(dict.fromkeys(name for _, values in rows for name in values))
-    numbers = [value / divisor for _, values in rows for value in values.values()]
-    if not numbers:
+    if not names:
         return None
+    numbers = [value for _, values in rows for value in values.values()]
     low, high = min(numbers), max(numbers)
     room = 0.1 * (high - low) or 0.05 * abs(high) or 1.0
     x = horizontal("s since the first snapshot", 0, rows[-1][0])
     y = vertical(unit, low - room, high + room)
-    shapes = []
-    for index, name in enumerate(names):
-        points = [(x.at(at), y.at(values[name] / divisor)) for at, values in rows if name in values]
-        shapes.append(Shape(f"line series-{index % SERIES}", line(points if len(points) > 1 else points * 2), name))
-    keys = [Key(f"line series-{index % SERIES}", name[:16]) for index, name in enumerate(names[:MOST_NAMED])]
-    more = [Key("", f"and {len(names) - MOST_NAMED} more")] if len(names) > MOST_NAMED else []
     about = f"{len(names)} sensors from {low:,.4g} to {high:,.4g} {unit}"
-    return Chart(title, about, x, y, tuple(shapes), (*keys, *more))
+    return Chart(title, about, x, y, tuple(_sensors(names, rows, x, y)), tuple(_keys(names)))
+
+
+def _sensors(
+    names: Sequence[str], rows: Sequence[tuple[float, Mapping[str, float]]], x: Axis, y: Axis
+) -> Iterator[Shape]:
+    for index, name in enumerate(names):
+        points = [(x.at(time_s), y.at(values[name])) for time_s, values in rows if name in values]
+        yield Shape(f"line series-{index % SERIES}", line(points if len(points) > 1 else points * 2), name)
+
+
+def _keys(names: Sequence[str]) -> Iterator[Key]:
+    for index, name in enumerate(names[:MOST_NAMED]):
+        yield Key(f"line series-{index % SERIES}", name[:16])
+    if len(names) > MOST_NAMED:
+        yield Key("", f"and {len(names) - MOST_NAMED} more")

@@ -14,9 +14,7 @@ from harness import targets
 from harness.analysis import timing
 from harness.analysis.timing.comparison import TOO_NOISY, gate_text
 from harness.boards.tuning import Load, Setting, Snapshot, differences, failure_notes, throttled, unseen
-from harness.core.document import Content
 from harness.core.file_digest import file_sha256
-from harness.core.strict_json import spelled
 from harness.plan.plan import Plan
 from harness.runs import document as run_document
 from harness.runs import entries
@@ -77,7 +75,7 @@ def conclude(
         **dict(run_document.origin(job, measured.environment, [])),
         kind="measure",
         measured=_measured(job, options, measured),
-        outputs=entries.OutputsEntry(**_outputs(measured.segments)),
+        outputs=_outputs(measured.segments),
         clock=_clock(job, measured.probe, options),
         state=_state(measured, job.profile.timing.frequency_khz),
         load=entries.LoadEntry(**statistics.plain(measured.load)),
@@ -100,10 +98,16 @@ def _part(part: MeasuredPart, readings: Readings, measured: Measured, options: M
     return statistics.counts(part, readings, measured.probe.constant, len(measured.segments[0].readings))
 
 
-def _outputs(segments: Sequence[Segment]) -> dict[str, Any]:
-    """Return the correctness and hashes of the outputs; a value that JSON cannot represent is a text."""
-    compared: dict[str, Any] = spelled(dataclasses.asdict(measured_segments.outputs(segments)))
-    return compared | {"sha256": measured_segments.hashes(segments)}
+def _outputs(segments: Sequence[Segment]) -> entries.OutputsEntry:
+    """Return the correctness and hashes of the outputs."""
+    result = measured_segments.outputs(segments)
+    return entries.OutputsEntry(
+        compared=result.compared,
+        differing=result.differing,
+        first=result.first,
+        own=result.own,
+        sha256=measured_segments.hashes(segments),
+    )
 
 
 def _device_times(measured: Measured) -> tuple[DeviceTime, ...]:
@@ -185,14 +189,13 @@ def _state(measured: Measured, wanted_khz: int | None) -> entries.StateEntry:
     )
 
 
-def against(content: Content, readings: Readings, bases: Sequence[Base]) -> dict[str, Any] | None:
+def against(document: MeasurementDocument, readings: Readings, bases: Sequence[Base]) -> dict[str, Any] | None:
     """Return whether anything moved since the first of these measurements, and what else did, as JSON types.
 
     The other measurements give the noise.
     """
     if not bases:
         return None
-    document = MeasurementDocument.view(content)
     names, counted = [part.name for part in document.parts], document.measured.quantity != Quantity.TIME.value
     before, *earlier = (_of_the_network(base.readings, base.document) for base in bases)
     found = statistics.against(names, before, _of_the_network(readings, document), earlier, counted=counted)
@@ -221,9 +224,8 @@ def _of_the_network(readings: Readings, document: MeasurementDocument) -> statis
     return statistics.least_of_each(readings.astype(np.int64) - taken_off, document.measured.segment)
 
 
-def judge(content: Content) -> tuple[str, str]:
+def judge(document: MeasurementDocument) -> tuple[str, str]:
     """Return the verdict and its reason, one word and one sentence."""
-    document = MeasurementDocument.view(content)
     outputs, compared = document.outputs, document.against
     if outputs.differing:
         return "differs", f"{outputs.differing:,} of {outputs.compared:,} outputs are not the reference's"

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.boards.identity import EMULATED, HARDWARE
-from harness.core.document import Content
 from harness.runs.entries import ItemEntry, MeasurementDocument, PartEntry
 from harness.runs.facts import where_it_ran
 
@@ -43,9 +42,8 @@ class Facts:
         return not self.why_not_met
 
 
-def gather(content: Content) -> Facts:
+def gather(document: MeasurementDocument) -> Facts:
     """Return the facts of a measurement's document; ValueError if it contradicts itself."""
-    document = MeasurementDocument.view(content)
     kind, counted = document.board.kind, document.measured.unit != "ns"
     stand_ins = tuple(item for item in document.plan.items if item.ran_on != HARDWARE)
     _check_verdict(document)
@@ -86,12 +84,11 @@ def _check_verdict(document: MeasurementDocument) -> None:
         raise ValueError(f"the verdict is {document.verdict}, but its parts give {found}")
 
 
-def varying(content: Content) -> tuple[PartEntry, ...]:
+def varying(document: MeasurementDocument) -> tuple[PartEntry, ...]:
     """Return the parts whose instructions should be equal in all executions but differ.
 
     Cycles always differ, and so do the instructions of a processor that waits for a device.
     """
-    document = MeasurementDocument.view(content)
     if document.measured.unit != "instructions":
         return ()
     return tuple(part for part in document.parts if part.alone and part.distinct > 1)
@@ -138,9 +135,8 @@ def _cautions(document: MeasurementDocument, *, counted: bool) -> Iterator[str]:
         yield f"the clock is coarse here: reading it is {share:.0%} of the fastest part's median"
 
 
-def clock_share(content: Content) -> float:
+def clock_share(document: MeasurementDocument) -> float:
     """Return the median cost of two readings of the clock, as a share of the fastest part's median."""
-    document = MeasurementDocument.view(content)
     fastest = min(part.summary.median_ns for part in document.parts)
     cost = max(document.clock.cost.median_ns, document.clock.resolution_ns)
     return float(cost / fastest) if fastest else 1.0

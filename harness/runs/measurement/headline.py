@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.core.document import Content
 from harness.runs.entries import MeasurementDocument, PartEntry
 
 
-def headline(content: Content) -> str:
+def headline(document: MeasurementDocument) -> str:
     """Return the numbers of a measurement and its number of executions."""
-    document = MeasurementDocument.view(content)
     measured = document.measured
     executions = f"{measured.samples:,} executions"
     if measured.unit == "ns":
@@ -25,9 +23,8 @@ def headline(content: Content) -> str:
     return f"{numbers(document)} in each of {executions}, {which}{_disturbed(alone)}"
 
 
-def numbers(content: Content) -> str:
+def numbers(document: MeasurementDocument) -> str:
     """Return the numbers that represent a measurement, with their part."""
-    document = MeasurementDocument.view(content)
     unit = document.measured.unit
     if unit == "ns":
         return _times(document.measured.scope, document.parts)

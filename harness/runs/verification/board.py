@@ -86,12 +86,7 @@ def _description(identity: BoardIdentity) -> str:
 def _require_kind(run: Mapping[str, Any], found: BoardIdentity, kept: Profile, emulator_key: str | None) -> None:
     """Require that the kind follows from the identity, the profile, and from what the board's kernel said."""
     require_equal(f"{RUN}, board,", [run["board"]["name"], run["board"]["soc"]], [kept.name, kept.soc])
-    if found.kind not in REACHED_BY.get(kept.reached_by, BY_ADDRESS):
-        raise ContradictionError(f"{RUN} says {found.kind}, and the profile reaches the board by {kept.reached_by}")
-    if (kept.reached_by in {"this machine", "semihosting"}) != (found.address is None):
-        raise ContradictionError(
-            f"{RUN} has address {found.address}, the profile reaches the board by {kept.reached_by}"
-        )
+    _require_way(found, kept)
     own = {kept.name, f"{kept.name}-counting"}
     if kept.emulated and found.machine_id.removeprefix(GUEST_MARK) not in own:
         raise ContradictionError(f"{RUN} says {found.machine_id}, which is not the emulated board {kept.name}")
@@ -99,14 +94,32 @@ def _require_kind(run: Mapping[str, Any], found: BoardIdentity, kept: Profile, e
         raise ContradictionError(f"{RUN} says {found.kind}, and {found.host_key} is the host key of emulated boards")
     if (run["host"]["boot_id"] == found.boot_id) != (found.kind == THIS_MACHINE):
         raise ContradictionError(f"{RUN} says {found.kind}; the boot-ids of board and host contradict this")
-    environment = run["board"]["environment"]
+    _require_environment(run["board"]["environment"], found)
+
+
+def _require_way(identity: BoardIdentity, profile: Profile) -> None:
+    """Require that the profile reaches the board in the way in which it was reached."""
+    if identity.kind not in REACHED_BY.get(profile.reached_by, BY_ADDRESS):
+        raise ContradictionError(
+            f"{RUN} says {identity.kind}, and the profile reaches the board by {profile.reached_by}"
+        )
+    if (profile.reached_by in {"this machine", "semihosting"}) != (identity.address is None):
+        raise ContradictionError(
+            f"{RUN} has address {identity.address}, the profile reaches the board by {profile.reached_by}"
+        )
+
+
+def _require_environment(environment: Mapping[str, str], identity: BoardIdentity) -> None:
+    """Require that what the board's kernel said is of this board."""
     marks = [word for word in environment.get("command_line", "").split() if word.startswith(GUEST_MARK)]
-    if marks != [found.machine_id] * (found.kind == EMULATED):
-        said = " ".join(marks) or "no mark of an emulated board"
-        raise ContradictionError(f"{RUN} says {found.kind}, {found.machine_id}; its kernel's command line has {said}")
-    if environment.get("boot_id", found.boot_id) != found.boot_id:
-        raise ContradictionError(f"{RUN} says boot-id {found.boot_id}, its environment {environment['boot_id']}")
-    if found.kind == HARDWARE and "virtual_machine" in environment:
+    if marks != [identity.machine_id] * (identity.kind == EMULATED):
+        line = " ".join(marks) or "no mark of an emulated board"
+        raise ContradictionError(
+            f"{RUN} says {identity.kind}, {identity.machine_id}; its kernel's command line has {line}"
+        )
+    if environment.get("boot_id", identity.boot_id) != identity.boot_id:
+        raise ContradictionError(f"{RUN} says boot-id {identity.boot_id}, its environment {environment['boot_id']}")
+    if identity.kind == HARDWARE and "virtual_machine" in environment:
         raise ContradictionError(f"{RUN} says hardware, and its environment {environment['virtual_machine']!r}")
 
 

@@ -197,7 +197,7 @@ def against(evidence: Evidence) -> str:
     said = run["against"]
     bases = tuple(base_of(evidence, entry) for entry in (said["base"], *said["history"]))
     readings = readings_of(evidence)
-    found = compared_with(run, readings, bases) or {}
+    found = compared_with(MeasurementDocument.view(run), readings, bases) or {}
     if not evidence.is_of_here:  # an earlier version stated no limits
         found = {key: value for key, value in found.items() if key in said}
     _require_close(run, readings, f"{RUN}, against,", said, found)
@@ -220,7 +220,7 @@ def verdict(evidence: Evidence) -> str:
     """Check that the verdict follows from outputs, numbers and comparison."""
     run = evidence.run
     _require_consistent(run)
-    found, reason = judge(dict(run))
+    found, reason = judge(MeasurementDocument.view(run))
     said = {"verdict": run["verdict"], "reason": reworded(run["reason"])}
     require_equal(RUN, said, {"verdict": found, "reason": reason})
     return f"{found}: {reason}"
@@ -228,8 +228,9 @@ def verdict(evidence: Evidence) -> str:
 
 def _require_consistent(run: Mapping[str, Any]) -> None:
     """Require that no simulated time is a MET, and that the list of slower parts agrees with the parts."""
+    document = MeasurementDocument.view(run)
     try:
-        facts.gather(run)
+        facts.gather(document)
     except ValueError as error:
         raise ContradictionError(f"{RUN} contradicts itself: {error}") from error
     if run["against"]:

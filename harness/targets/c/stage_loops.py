@@ -53,19 +53,23 @@ def _name(axis: Axis) -> str:
     return axis.name
 
 
+def _is_separable(own: Sequence[Guard], others: Sequence[Guard], inner: Axis, along: Axis) -> bool:
+    """Return whether the guards of the two axes limit no other axis, and the other guards none of the two."""
+    is_fixed = all({inner, along}.issuperset(limit.place.axes) for limit in own)
+    return is_fixed and not any(along in limit.place.axes for limit in others)
+
+
 class Loops(Writer):
     """The loops of a layer: those of `outer` axes around all stages, that of the `inner` axis innermost in each."""
 
     def __init__(self, layer: Staged | Part, sizes: Sizes) -> None:
         super().__init__(layer)
         self.sizes = sizes
-        shared, last, folds = _shared(self.stages), self.stages[-1], [stage for stage in self.stages if stage.over]
-        is_inner = last.axes and last.axes[-1] in shared and all(_is_side_by_side(f, last.axes[-1]) for f in folds)
-        inner = last.axes[-1] if is_inner else None
+        folds = [stage for stage in self.stages if stage.over]
+        shared = _shared(self.stages)
+        inner = self._inner(shared, folds)
         self.outer = [axis for axis in shared if axis is not inner]
-        is_stored = bool(self.stored)
-        is_free = not any(inner in limit.place.axes for stage in self.stages for limit in guards(stage.root))
-        self.block = inner if inner is not None and is_stored and is_free and inner.size > BLOCK else None
+        self.block = inner if inner is not None and self._is_divided(inner) else None
         self.size = BLOCK
         self.first: Axis | None = None
         self.has_rest = self.block is not None and (sizes.are_parameters or self.block.size % BLOCK > 0)
@@ -73,6 +77,18 @@ class Loops(Writer):
             self.block, self.size = chained, _divisor(chained.size)
             self.first = Axis(f"{chained.name}_first", chained.size)
             self.outer.remove(chained)
+
+    def _inner(self, shared: Sequence[Axis], folds: Sequence[Stage]) -> Axis | None:
+        """Return the last axis of the output if all stages have it and every fold can run along it."""
+        axes = self.stages[-1].axes
+        if not axes or axes[-1] not in shared or not all(_is_side_by_side(fold, axes[-1]) for fold in folds):
+            return None
+        return axes[-1]
+
+    def _is_divided(self, inner: Axis) -> bool:
+        """Return whether arrays between stages have a block of the innermost axis, which no guard limits."""
+        is_free = not any(inner in limit.place.axes for stage in self.stages for limit in guards(stage.root))
+        return bool(self.stored) and is_free and inner.size > BLOCK
 
     def _chained(self, folds: Sequence[Stage]) -> Axis | None:
         """Return the last axis around all stages, if sums along others wait for each addition."""
@@ -179,9 +195,8 @@ class Loops(Writer):
         step = self._assigned(stage.root, target, target)
         own = [limit for limit in limits if inner in limit.place.axes]
         others = [limit for limit in limits if limit not in own]
-        is_fixed = all({inner, along}.issuperset(limit.place.axes) for limit in own)
         is_few = along.size <= UNROLLED and inner is not self.block and not self.sizes.are_parameters
-        if not is_few or not is_fixed or any(along in limit.place.axes for limit in others):
+        if not is_few or not _is_separable(own, others, inner, along):
             return [*start, *self._around([*stage.over, inner], step, limits)]
         so_far = f"{stage.name}_so_far"
         whole = [f"{C_TYPES[stage.dtype.name]} {so_far} = {target};"]

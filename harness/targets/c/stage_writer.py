@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,18 +55,35 @@ class Writer:
         recurrences = [item for item in self.items if isinstance(item, Recurrence)]
         self.moments = {key: moment for item in recurrences for key, moment in _moments(item).items()}
         stored = [*self.stages, *(history for item in recurrences for history in item.histories)]
-        self.arrays = {
-            id(array): "out" if array is last or _fits_output(array, self.stages) else f"of_{array.name}"
-            for array in stored if id(array) not in self.moments
-        }  # fmt: skip
+        self.arrays = self._named(stored, last)
         self.stored = [array for array in stored if self.arrays.get(id(array), "out") != "out"]
-        roots = (root for stage in self.stages for root in (stage.start, stage.root))
-        numbers = [number for root in roots for number in expression.limits(root)]
-        numbers += [expression.literal(stage.start.value) for stage in self.stages
-                    if stage.root.operation == "select" and isinstance(stage.start.value, np.float32)]  # fmt: skip
-        self.limits = {number: f"limit_{count}" for count, number in enumerate(dict.fromkeys(numbers))}
-        codes = (place for stage in self.stages for place in ordered(stage.root) if place.operation == "code")
-        self.zero_points = {place.operands[1].name: place.operands[1] for place in codes if place.operands[1].load}
+        self.limits = {number: f"limit_{count}" for count, number in enumerate(dict.fromkeys(self._limits()))}
+        self.zero_points = {node.name: node for node in self._code_operands() if node.load}
+
+    def _named(self, stored: Sequence[Indexed], last: Indexed) -> dict[int, str]:
+        """Return the names of arrays by identity; states are parts of histories and have no name."""
+        names = {}
+        for array in stored:
+            if id(array) not in self.moments:
+                is_output = array is last or _fits_output(array, self.stages)
+                names[id(array)] = "out" if is_output else f"of_{array.name}"
+        return names
+
+    def _limits(self) -> Iterator[str]:
+        """Yield the numbers of all stages that compilers must not know."""
+        for stage in self.stages:
+            yield from expression.limits(stage.start)
+            yield from expression.limits(stage.root)
+        for stage in self.stages:
+            if stage.root.operation == "select" and isinstance(stage.start.value, np.float32):
+                yield expression.literal(stage.start.value)
+
+    def _code_operands(self) -> Iterator[Expression]:
+        """Yield the zero points of all codes."""
+        for stage in self.stages:
+            for node in ordered(stage.root):
+                if node.operation == "code":
+                    yield node.operands[1]
 
     def declared(self) -> list[str]:
         """Return the definitions of the variables of limits and of zero points, which decide about limits."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -37,24 +37,27 @@ class MoveLowering(VectorLowering[Move]):
 
     def value(self, layer: Move) -> str:
         """Copy the value from its place; outputs without an input have the value of a table."""
-        order, lines = layer.order, list[str]()
-        if order.steps is None:
+        if layer.order.steps is None:
             return f"return x_0[{layer.name}_places[n]];"
-        axes = [Axis(f"i{number}", size) for number, size in enumerate(order.steps.shape)]
-        for copy in layer.boxes:
-            inside = _conditions(copy, axes)
-            is_last = order.filler is None and copy is layer.boxes[-1]
-            condition = "" if is_last or not inside else f"if ({' && '.join(inside)})\n    "
-            first = copy.place - sum(at * step for at, step in zip(copy.begins, copy.steps, strict=True))
-            steps = tuple((axis, step) for axis, step in zip(axes, copy.steps, strict=True) if step)
-            lines.append(f"{condition}return x_{copy.number}[{Place(steps, first).text(lambda axis: axis.name)}];")
-        if order.filler is not None:
-            lines.append(f"return {layer.name}_value[0];")
-        text = "\n".join(lines)
+        axes = [Axis(f"i{number}", size) for number, size in enumerate(layer.order.steps.shape)]
+        text = "\n".join(self._returns(layer, axes))
         used = (axis for axis in axes if axis.name in text)
         indices = [(axis.name, place([(other.size, int(other is axis)) for other in axes])) for axis in used]
         lines = [*(f"const unsigned {name} = {index};" for name, index in indices), text]
         return "\n".join(lines if indices else ["(void)n;", *lines])
+
+    def _returns(self, layer: Move, axes: Sequence[Axis]) -> Iterator[str]:
+        """Yield a return of the value of each box of places, and of the filler outside of them."""
+        has_filler = layer.order.filler is not None
+        for copy in layer.boxes:
+            inside = _conditions(copy, axes)
+            is_last = not has_filler and copy is layer.boxes[-1]
+            condition = "" if is_last or not inside else f"if ({' && '.join(inside)})\n    "
+            first = copy.place - sum(begin * step for begin, step in zip(copy.begins, copy.steps, strict=True))
+            steps = tuple((axis, step) for axis, step in zip(axes, copy.steps, strict=True) if step)
+            yield f"{condition}return x_{copy.number}[{Place(steps, first).text(lambda axis: axis.name)}];"
+        if has_filler:
+            yield f"return {layer.name}_value[0];"
 
     def fused_function(self, layer: Move) -> str:
         """Return the same, or nothing."""

@@ -113,7 +113,7 @@ def test_what_is_said_to_be_believed_is(kind: str, request: pytest.FixtureReques
     assert evidence
     table, forged = table_of(evidence), evidence
     for name, (place, value) in entries(evidence).items():
-        if table[name] == BELIEVED:
+        if table[name] == BELIEVED and value not in (None, [], {}):  # of another type it would be no such document
             forged = edited(forged, place, value)
     assert forged != evidence
     assert not [claim for claim in checked(forged).values() if falls(claim)]

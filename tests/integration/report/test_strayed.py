@@ -84,8 +84,8 @@ def test_a_trace_that_fails_takes_no_verdict_away(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_run_with_such_a_trace_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def document(*_: object) -> dict[str, Any]:
-        return STRAYED
+    def document(*_: object) -> conformance.ConformanceEntry:
+        return conformance.ConformanceEntry.from_json(STRAYED)
 
     monkeypatch.setattr(conformance, "document", document)
     space = find(None, tmp_path / "runs")

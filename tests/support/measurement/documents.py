@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analysis import timing
+from harness.runs.entries import MeasurementDocument
 from harness.runs.measurement import statistics
 from harness.runs.measurement.headline import headline
 from harness.runs.measurement.statistics import MeasuredPart, Readings
@@ -60,7 +61,7 @@ def timed(*series: Readings, names: tuple[str, ...] = ("acas_coc",), base: Readi
     document = _document(parts, len(series[0]), "time", "ns", "hardware", "hardware")
     document["clock"] |= {"source": "CLOCK_MONOTONIC_RAW", "constant": None}
     document["measured"]["scope"] = "network" if len(series) == 1 else "layer"
-    document["reason"] = headline(document)
+    document["reason"] = headline(MeasurementDocument.view(document))
     if base is not None:
         compared = statistics.against(names, base[:, None], series[0][:, None], [], counted=False)
         document["against"] = compared | {

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console as RichConsole
 
+from harness.analysis.proof_document import ProofDocument
 from harness.core.console import Console
 from harness.report import html
 from harness.report.proof_section import parts
@@ -45,7 +46,7 @@ def test_without_a_proof_there_are_no_parts() -> None:
 
 
 def test_claims_that_say_the_same_of_several_layers_are_one_line(proof: dict[str, Any]) -> None:
-    constants, requantization = parts(proof)
+    constants, requantization = parts(ProofDocument.view(proof))
     assert (constants.shows, constants.lines[0].layers) == ("the program holds the model's constants", ())
     (line,) = requantization.lines
     assert (line.layers, line.cases, line.time_s) == (("dense_1", "dense_2", "dense_3"), 3000, 1.5)
@@ -54,12 +55,14 @@ def test_claims_that_say_the_same_of_several_layers_are_one_line(proof: dict[str
 
 def test_a_line_is_complete_only_if_all_its_claims_are(proof: dict[str, Any]) -> None:
     proof["claims"][2]["complete"] = False
-    assert not parts(proof)[1].lines[0].complete
+    assert not parts(ProofDocument.view(proof))[1].lines[0].complete
 
 
 def test_a_counterexample_is_shown_with_its_layer(proof: dict[str, Any]) -> None:
     proof["claims"][2] |= BROKEN
-    assert parts(proof)[1].lines[0].counterexamples == ("dense_2: column 2: 17 becomes 5, expected 4",)
+    assert parts(ProofDocument.view(proof))[1].lines[0].counterexamples == (
+        "dense_2: column 2: 17 becomes 5, expected 4",
+    )
 
 
 def test_wrong_sums_that_no_vector_tells_apart_are_shown(identical: dict[str, Any], proof: dict[str, Any]) -> None:

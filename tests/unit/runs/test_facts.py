@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from harness.analysis.compare import Difference
+from harness.runs.entries import RunDocument, WholeOutputEntry
 from harness.runs.facts import clean, gather, place, value_text, whole_text
 
 
 def test_sums_of_a_run_that_differs(differing: dict[str, Any]) -> None:
-    facts = gather(differing)
+    facts = gather(RunDocument.view(differing))
     assert (facts.compared, facts.differing) == (4_500_000, 12 + 1234 + 31_415 + 2)
     assert [layer.name for layer in facts.differing_layers] == ["dense_1", "dense_2", "scores", "advisory"]
 
@@ -19,7 +20,7 @@ def test_sums_of_a_run_that_differs(differing: dict[str, Any]) -> None:
 def test_an_emulated_board_is_not_hardware_whatever_its_items_say(identical: dict[str, Any]) -> None:
     for item in identical["plan"]["items"]:
         item["ran_on"] = "hardware"
-    facts = gather(identical)
+    facts = gather(RunDocument.view(identical))
     assert (facts.where, facts.on_hardware, facts.stand_ins) == ("on an emulated board", False, ())
 
 
@@ -27,7 +28,7 @@ def test_one_stand_in_is_enough(identical: dict[str, Any]) -> None:
     identical["board"]["kind"] = "hardware"
     identical["plan"]["items"][0]["ran_on"] = "hardware"
     identical["plan"]["items"][1]["ran_on"] = "host-simulation of CUDA"
-    facts = gather(identical)
+    facts = gather(RunDocument.view(identical))
     assert (facts.where, facts.on_hardware) == ("on hardware, in part by stand-ins", False)
     assert [item.name for item in facts.stand_ins] == ["network"]
 
@@ -37,7 +38,7 @@ def test_all_on_hardware(identical: dict[str, Any], kind: str) -> None:
     identical["board"]["kind"] = kind
     for item in identical["plan"]["items"]:
         item["ran_on"] = "hardware"
-    facts = gather(identical)
+    facts = gather(RunDocument.view(identical))
     assert (facts.where, facts.on_hardware) == (f"on {kind}", True)
 
 
@@ -45,33 +46,33 @@ def test_a_virtual_machine_is_not_called_hardware(identical: dict[str, Any]) -> 
     identical["board"]["kind"] = "virtual machine"
     for item in identical["plan"]["items"]:
         item["ran_on"] = "virtual machine"
-    facts = gather(identical)
+    facts = gather(RunDocument.view(identical))
     assert (facts.where, facts.on_hardware) == ("on a virtual machine", False)
 
 
 def test_identical_is_refused_for_a_layer_that_differs(identical: dict[str, Any]) -> None:
     identical["layers"][3]["differing"] = 1
     with pytest.raises(ValueError, match="the verdict is identical, but 1 layers differ"):
-        gather(identical)
+        gather(RunDocument.view(identical))
 
 
 def test_differs_is_refused_if_nothing_differs(identical: dict[str, Any]) -> None:
     identical["verdict"] = "differs"
     with pytest.raises(ValueError, match="the verdict is differs, but 0 layers differ"):
-        gather(identical)
+        gather(RunDocument.view(identical))
 
 
 def test_identical_is_refused_for_what_was_not_compared(identical: dict[str, Any]) -> None:
     identical["layers"][3]["compared"] = 0
     with pytest.raises(ValueError, match="nothing was compared of: dense_3"):
-        gather(identical)
+        gather(RunDocument.view(identical))
     with pytest.raises(ValueError, match="nothing was compared of: any layer"):
-        gather(identical | {"layers": []})
+        gather(RunDocument.view(identical | {"layers": []}))
 
 
 def test_inconclusive_is_shown_as_neither(identical: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="not 'inconclusive'"):
-        gather(identical | {"verdict": "inconclusive"})
+        gather(RunDocument.view(identical | {"verdict": "inconclusive"}))
 
 
 @pytest.mark.parametrize(
@@ -123,4 +124,4 @@ def test_clean_leaves_a_document_as_it_is(differing: dict[str, Any]) -> None:
 )
 def test_an_output_of_the_whole_network(entry: dict[str, Any], text: str) -> None:
     whole = {"output": "logits", "vectors": 4, "values": 40, "compared": 40, "bound": 1.2e-4, "ratio": 0.003}
-    assert whole_text(whole | entry) == text
+    assert whole_text(WholeOutputEntry.view(whole | entry)) == text

@@ -12,6 +12,7 @@ import pytest
 
 from harness.report.chart import Axis, Chart
 from harness.report.measurements import distribution
+from harness.runs.entries import ClockEntry, ComparedPartEntry, HistogramEntry, PartEntry
 
 
 def places(path: str) -> Iterator[tuple[float, float]]:
@@ -44,7 +45,7 @@ def _bars(left: str, outline: str) -> Iterator[tuple[float, float, float]]:
 
 def test_bars_sum_to_all_executions(disturbed: dict[str, Any]) -> None:
     found = disturbed["parts"][0]["histogram"]
-    chart = distribution.histogram(found, "All")
+    chart = distribution.histogram(HistogramEntry.view(found), "All")
     outlines = re.findall(r"M([\d.]+) 190((?:V[\d.]+H[\d.]+)+)V190z", shape(chart, "bar"))
     bars = [bar for outline in outlines for bar in _bars(*outline)]
     heights = [vertical(chart).value(top) for _, top, _ in bars]
@@ -58,14 +59,14 @@ def test_bars_sum_to_all_executions(disturbed: dict[str, Any]) -> None:
 
 
 def test_one_execution_has_a_height() -> None:
-    chart = distribution.histogram({"edges_ns": [0, 10, 20], "counts": [100_000, 1]}, "All")
+    chart = distribution.histogram(HistogramEntry.view({"edges_ns": [0, 10, 20], "counts": [100_000, 1]}), "All")
     tops = [y for _, y in places(shape(chart, "bar")) if y < 190]
     assert max(tops) < 181
 
 
 def test_the_tail_never_rises_and_keeps_its_ends(sound: dict[str, Any]) -> None:
     part = sound["parts"][0]
-    chart = distribution.tail(part, None)
+    chart = distribution.tail(PartEntry.view(part), ())
     corners = list(places(shape(chart, "new")))
     assert all(one[0] <= two[0] and one[1] <= two[1] for one, two in pairwise(corners))
     assert chart.x.value(corners[0][0]) == pytest.approx(part["summary"]["min_ns"], rel=1e-3)
@@ -81,7 +82,7 @@ def test_a_share_holds_from_the_time_before_it_on() -> None:
 
 def test_the_curves_pass_the_points_of_the_document(sound: dict[str, Any]) -> None:
     part = sound["parts"][0]
-    chart = distribution.tail(part, None)
+    chart = distribution.tail(PartEntry.view(part), ())
     for name, found in part["pwcet"].items():
         kind = name.replace("_", "-")
         drawn = [place for one in chart.shapes if one.kind in {kind, f"{kind} beyond"} for place in places(one.path)]
@@ -93,7 +94,7 @@ def test_the_curves_pass_the_points_of_the_document(sound: dict[str, Any]) -> No
 
 
 def test_a_curve_is_dashed_from_one_execution_in_the_sample_on(sound: dict[str, Any]) -> None:
-    chart = distribution.tail(sound["parts"][0], None)
+    chart = distribution.tail(PartEntry.view(sound["parts"][0]), ())
     border = vertical(chart).at(1 / 4000)
     for kind in ("block-maxima", "peaks"):
         inside, beyond = (list(places(shape(chart, name))) for name in (kind, f"{kind} beyond"))
@@ -105,7 +106,7 @@ def test_a_curve_is_dashed_from_one_execution_in_the_sample_on(sound: dict[str, 
 
 def test_the_interval_surrounds_its_curve(sound: dict[str, Any]) -> None:
     part = sound["parts"][0]
-    chart = distribution.tail(part, None)
+    chart = distribution.tail(PartEntry.view(part), ())
     curve = part["pwcet"]["peaks"]["curve"]
     corners = list(places(shape(chart, "peaks interval")))
     assert len(corners) == 2 * len(curve)
@@ -115,14 +116,14 @@ def test_the_interval_surrounds_its_curve(sound: dict[str, Any]) -> None:
 
 
 def test_without_a_law_there_is_no_curve_and_no_limit(disturbed: dict[str, Any]) -> None:
-    chart = distribution.tail(disturbed["parts"][0], None)
+    chart = distribution.tail(PartEntry.view(disturbed["parts"][0]), ())
     assert {one.kind for one in chart.shapes} == {"new"}
     assert "no pWCET applies" in chart.about
 
 
 def test_base_and_new_share_one_picture(slower: dict[str, Any]) -> None:
     base = slower["against"]["parts"][0]["base_tail"]
-    chart = distribution.tail(slower["parts"][0], base)
+    chart = distribution.tail(PartEntry.view(slower["parts"][0]), base)
     medians = {}
     for kind in ("base", "new"):
         corners = list(places(shape(chart, kind)))
@@ -132,7 +133,7 @@ def test_base_and_new_share_one_picture(slower: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_the_clock_stands_beside_the_times(layers: dict[str, Any]) -> None:
-    chart = distribution.ranges(layers["parts"], layers["clock"])
+    chart = distribution.ranges([PartEntry.view(part) for part in layers["parts"]], ClockEntry.view(layers["clock"]))
     assert [tick.label for tick in chart.y.ticks] == ["first", "second", "third", "two clock readings"]
     reaches = [list(places(one.path)) for one in chart.shapes if one.kind == "reach"]
     for (start, end), part in zip(reaches, layers["parts"], strict=False):
@@ -143,13 +144,13 @@ def test_the_clock_stands_beside_the_times(layers: dict[str, Any]) -> None:
 
 def test_a_clock_that_stands_still_is_drawn_at_the_edge(sound: dict[str, Any]) -> None:
     sound["clock"]["cost"] |= {"min_ns": 0, "median_ns": 0.0, "max_ns": 42}
-    chart = distribution.ranges(sound["parts"], sound["clock"])
+    chart = distribution.ranges([PartEntry.view(part) for part in sound["parts"]], ClockEntry.view(sound["clock"]))
     assert chart.shapes[-3].path.startswith("M0 ")
 
 
 def test_shifts_are_drawn_in_gates(slower: dict[str, Any]) -> None:
     found = slower["against"]["parts"][0]
-    chart = distribution.shifts(found)
+    chart = distribution.shifts(ComparedPartEntry.view(found))
     dots = [one for one in chart.shapes if one.kind.startswith("dot")]
     assert [one.kind for one in dots] == [f"dot {shift['verdict']}" for shift in found["shifts"]]
     for dot, shift in zip(dots, found["shifts"], strict=True):
@@ -160,10 +161,10 @@ def test_shifts_are_drawn_in_gates(slower: dict[str, Any]) -> None:
 
 def test_words_above_the_plot_do_not_touch(sound: dict[str, Any], disturbed: dict[str, Any]) -> None:
     for document in (sound, disturbed):
-        marks = distribution.tail(document["parts"][0], None).marks
+        marks = distribution.tail(PartEntry.view(document["parts"][0]), ()).marks
         summary = document["parts"][0]["summary"]
         named = {mark.text: mark.x for mark in marks}
-        x = distribution.tail(document["parts"][0], None).x
+        x = distribution.tail(PartEntry.view(document["parts"][0]), ()).x
         assert (named["max"], named["median"]) == (x.at(summary["max_ns"]), x.at(summary["median_ns"]))
         assert marks[0].text == "max"
         for right, left in pairwise(marks):

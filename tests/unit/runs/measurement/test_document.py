@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from harness.analysis.compare import Comparison, Difference
+from harness.core.strict_json import spelled
+from harness.runs.entries import MeasurementDocument
 from harness.runs.measurement import document as documents
 from harness.runs.measurement.document import judge
-from harness.runs.measurement.statistics import plain
 
 
 def part(name: str = "dense", **changes: Any) -> dict[str, Any]:
@@ -21,13 +22,14 @@ def part(name: str = "dense", **changes: Any) -> dict[str, Any]:
     } | changes  # fmt: skip
 
 
-def document(*parts: dict[str, Any], unit: str = "instructions", **changes: Any) -> dict[str, Any]:
-    return {
+def document(*parts: dict[str, Any], unit: str = "instructions", **changes: Any) -> MeasurementDocument:
+    content = {
         "outputs": {"compared": 40, "differing": 0},
         "measured": {"unit": unit, "scope": "layer", "samples": 2000, "segment": 1000},
         "parts": list(parts) or [part()],
         "against": None,
     } | changes
+    return MeasurementDocument.view(content)
 
 
 VARYING = part("sparse", max=95, distinct=3)
@@ -66,13 +68,18 @@ def test_who_waits_for_a_device_is_not_judged() -> None:
 @pytest.mark.parametrize("unit", ["instructions", "ns", "cycles"])
 def test_wrong_outputs_are_worst(unit: str) -> None:
     found = document(VARYING, unit=unit, outputs={"compared": 40, "differing": 2}, against={"regressed": True})
-    assert judge(found) == ("differs", "2 of 40 outputs are not the reference's")
+    assert judge(MeasurementDocument.view(found)) == ("differs", "2 of 40 outputs are not the reference's")
 
 
 def test_slower_than_before() -> None:
     against = {"regressed": True, "slower": ["dense"], "base": {"run": "20260101_host"}}
-    assert judge(document(unit="ns", against=against)) == ("regressed", "slower than 20260101_host: dense")
-    limited = judge(document(unit="ns", against=against | {"limits": ["the gate has one base"]}))
+    assert judge(document(unit="ns", against=against)) == (
+        "regressed",
+        "slower than 20260101_host: dense",
+    )
+    limited = judge(
+        MeasurementDocument.view(document(unit="ns", against=against | {"limits": ["the gate has one base"]}))
+    )
     assert limited == ("regressed", "slower than 20260101_host: dense; the gate has one base")
     assert judge(document(unit="ns", against=against | {"regressed": False}))[0] == "measured"
 
@@ -86,9 +93,12 @@ def test_a_noisy_base_makes_a_measurement_inconclusive() -> None:
     compared = {"name": "dense", "verdict": "inconclusive", "shifts": shifts}
     against = {"regressed": False, "slower": [], "too_noisy": ["dense"], "base": {"run": "20260101_host"}}
     found = document(unit="ns", against=against | {"parts": [compared]})
-    assert judge(found) == ("inconclusive", "base too noisy: dense: median gate 113,576 ns (3,055.6% of the base)")
+    assert judge(MeasurementDocument.view(found)) == (
+        "inconclusive",
+        "base too noisy: dense: median gate 113,576 ns (3,055.6% of the base)",
+    )
     regressed = document(unit="ns", against=against | {"parts": [compared], "regressed": True, "slower": ["other"]})
-    assert judge(regressed)[0] == "regressed"
+    assert judge(MeasurementDocument.view(regressed))[0] == "regressed"
 
 
 def test_times_are_told_by_the_part_with_the_largest_median() -> None:
@@ -100,7 +110,10 @@ def test_times_are_told_by_the_part_with_the_largest_median() -> None:
 
 
 def test_cycles_are_no_proof_of_anything() -> None:
-    assert judge(document(VARYING, unit="cycles")) == ("measured", "90 cycles at least in 2,000 executions")
+    assert judge(document(VARYING, unit="cycles")) == (
+        "measured",
+        "90 cycles at least in 2,000 executions",
+    )
 
 
 def test_readings_that_were_disturbed_are_told() -> None:
@@ -113,6 +126,6 @@ def test_a_wrong_output_that_is_nan_is_told_by_its_name() -> None:
     """As in wrong-outputs.json, so that `harness verify` finds in both the same."""
     wrong = Comparison(3, 1, Difference(2, 0, 1.0, float("nan")))
     segment: Any = SimpleNamespace(outputs=wrong, outputs_sha256="a1")
-    found = plain(documents._outputs([segment]))
+    found = spelled(documents._outputs([segment]).to_json())
     assert found["first"] == {"vector": 2, "unit": 0, "expected": 1.0, "actual": "NaN"}
     assert (found["differing"], found["sha256"]) == (1, {"a1": 1})
