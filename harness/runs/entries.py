@@ -22,9 +22,15 @@ from harness.runs.measurement.devices import DeviceTime
 
 SCHEMA = 2  # of run.json
 
-Believed, OfBoard, OfBundle = CheckedBy(BELIEVED), CheckedBy("board"), CheckedBy("sources")
-OfRequest, OfVerdict, OfVectors = CheckedBy("request"), CheckedBy("verdict"), CheckedBy("vectors")
-OfFailing, OfMeasured, OfOutputs = CheckedBy("failing"), CheckedBy("measured"), CheckedBy("outputs")
+UNCHECKED = CheckedBy(BELIEVED)
+CHECKED_BY_BOARD = CheckedBy("board")
+CHECKED_BY_FAILING = CheckedBy("failing")
+CHECKED_BY_MEASURED = CheckedBy("measured")
+CHECKED_BY_OUTPUTS = CheckedBy("outputs")
+CHECKED_BY_REQUEST = CheckedBy("request")
+CHECKED_BY_SOURCES = CheckedBy("sources")
+CHECKED_BY_VECTORS = CheckedBy("vectors")
+CHECKED_BY_VERDICT = CheckedBy("verdict")
 
 Activation = Number | str  # NaN and the infinities are texts
 OMITTED: Any = None  # the default of an entry that some documents do not have, and which is never null
@@ -33,8 +39,8 @@ OMITTED: Any = None  # the default of an entry that some documents do not have, 
 class HarnessEntry(Entries):
     """The version that wrote the document."""
 
-    version: Annotated[str, Believed]
-    revision: Annotated[str | None, OfBundle]
+    version: Annotated[str, UNCHECKED]
+    revision: Annotated[str | None, CHECKED_BY_SOURCES]
 
 
 class DisagreementEntry(Entries):
@@ -68,15 +74,15 @@ class SetupEntry(Entries):
 class BoardEntry(Entries):
     """The board: its identity and its own description."""
 
-    name: Annotated[str, OfBoard]
-    kind: Annotated[str, OfBoard]
-    address: Annotated[str | None, OfBoard]
-    host_key: Annotated[str | None, OfBoard]
-    machine_id: Annotated[str | None, OfBoard]
-    boot_id: Annotated[str | None, OfBoard]
-    soc: Annotated[str | None, OfBoard] = None
-    environment: Annotated[Mapping[str, str], Believed]
-    setup: Annotated[Sequence[SetupEntry], Believed]
+    name: Annotated[str, CHECKED_BY_BOARD]
+    kind: Annotated[str, CHECKED_BY_BOARD]
+    address: Annotated[str | None, CHECKED_BY_BOARD]
+    host_key: Annotated[str | None, CHECKED_BY_BOARD]
+    machine_id: Annotated[str | None, CHECKED_BY_BOARD]
+    boot_id: Annotated[str | None, CHECKED_BY_BOARD]
+    soc: Annotated[str | None, CHECKED_BY_BOARD] = None
+    environment: Annotated[Mapping[str, str], UNCHECKED]
+    setup: Annotated[Sequence[SetupEntry], UNCHECKED]
 
 
 class InputEntry(Entries):
@@ -209,12 +215,12 @@ class MemoryEntry(Entries):
 class BundleEntry(Entries):
     """The bundle; see `harness.build.bundle.Bundle`."""
 
-    sha256: Annotated[str, OfRequest]
-    compiler: Annotated[str, OfBundle]
-    flags: Annotated[Sequence[str], OfBundle]
-    reused: Annotated[bool, Believed]
+    sha256: Annotated[str, CHECKED_BY_REQUEST]
+    compiler: Annotated[str, CHECKED_BY_SOURCES]
+    flags: Annotated[Sequence[str], CHECKED_BY_SOURCES]
+    reused: Annotated[bool, UNCHECKED]
     files: Annotated[Mapping[str, str], CheckedBy("sources", ((PROGRAM, "bundle"),))] = Field(default_factory=dict)
-    inputs: Annotated[BuildInputs | None, OfBundle] = None
+    inputs: Annotated[BuildInputs | None, CHECKED_BY_SOURCES] = None
 
 
 class EngineEntry(Entries):
@@ -230,7 +236,7 @@ class ReferenceEntry(Entries):
     onnxruntime: str
     isa: str
     agreement: str
-    engines: Annotated[Sequence[EngineEntry], OfRequest] = ()
+    engines: Annotated[Sequence[EngineEntry], CHECKED_BY_REQUEST] = ()
 
 
 class HostEntry(Entries):
@@ -239,17 +245,17 @@ class HostEntry(Entries):
     platform: str
     python: str
     numpy: str
-    boot_id: Annotated[str | None, OfBoard]
+    boot_id: Annotated[str | None, CHECKED_BY_BOARD]
 
 
 class StimuliEntry(Entries):
     """The vectors; `classes` are their numbers by how they were made."""
 
-    count: Annotated[int, OfVectors]
-    seed: Annotated[int, OfVectors]
-    source: Annotated[str, OfVectors]
-    classes: Annotated[Mapping[str, int], OfVectors]
-    sha256: Annotated[str, OfVectors]
+    count: Annotated[int, CHECKED_BY_VECTORS]
+    seed: Annotated[int, CHECKED_BY_VECTORS]
+    source: Annotated[str, CHECKED_BY_VECTORS]
+    classes: Annotated[Mapping[str, int], CHECKED_BY_VECTORS]
+    sha256: Annotated[str, CHECKED_BY_VECTORS]
 
 
 class ChangeEntry(Entries):
@@ -285,23 +291,23 @@ class Provenance(Document):
 
     schema_number: Annotated[int, CheckedBy("fields")] = Field(alias="schema")
     harness: HarnessEntry
-    started: Annotated[str, OfRequest]
-    finished: Annotated[str, OfRequest]
-    wall_s: Annotated[Number, OfRequest]
-    attempts: Annotated[Sequence[AttemptEntry], OfRequest] = ()
-    command: Annotated[Sequence[str], Believed]
+    started: Annotated[str, CHECKED_BY_REQUEST]
+    finished: Annotated[str, CHECKED_BY_REQUEST]
+    wall_s: Annotated[Number, CHECKED_BY_REQUEST]
+    attempts: Annotated[Sequence[AttemptEntry], CHECKED_BY_REQUEST] = ()
+    command: Annotated[Sequence[str], UNCHECKED]
     board: BoardEntry
     model: Annotated[ModelEntry, CheckedBy("model")]
     plan: Annotated[PlanEntry, CheckedBy("plan")]
     assessment: Annotated[AssessmentEntry, CheckedBy("plan")]
     bundle: BundleEntry
-    reference: Annotated[ReferenceEntry, Believed]
-    host: Annotated[HostEntry, Believed]
+    reference: Annotated[ReferenceEntry, UNCHECKED]
+    host: Annotated[HostEntry, UNCHECKED]
     stimuli: StimuliEntry
     graph: Annotated[Sequence[NodeEntry], CheckedBy("model")] = ()
     launches: Annotated[Sequence[Sequence[str]], CheckedBy("plan")] = ()
     memory: Annotated[MemoryEntry | None, CheckedBy("plan")] = None
-    previous: Annotated[PreviousEntry | None, Believed] = None
+    previous: Annotated[PreviousEntry | None, UNCHECKED] = None
 
     @classmethod
     def converted(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -440,41 +446,41 @@ class InputValueEntry(Entries):
 class FailingEntry(Entries):
     """The smallest failing case; see `harness.runs.counterexample`."""
 
-    vector: Annotated[int, OfFailing]
-    unit: Annotated[int, OfFailing]
-    expected: Annotated[Activation, OfFailing]
-    actual: Annotated[Activation, Believed]
-    layer: Annotated[str, OfFailing]
-    inputs: Annotated[Sequence[InputValueEntry], OfFailing]
-    of_inputs: Annotated[int, OfFailing]
-    file: Annotated[str | None, OfFailing]
-    replay: Annotated[str, Believed]
-    note: Annotated[str, Believed]
+    vector: Annotated[int, CHECKED_BY_FAILING]
+    unit: Annotated[int, CHECKED_BY_FAILING]
+    expected: Annotated[Activation, CHECKED_BY_FAILING]
+    actual: Annotated[Activation, UNCHECKED]
+    layer: Annotated[str, CHECKED_BY_FAILING]
+    inputs: Annotated[Sequence[InputValueEntry], CHECKED_BY_FAILING]
+    of_inputs: Annotated[int, CHECKED_BY_FAILING]
+    file: Annotated[str | None, CHECKED_BY_FAILING]
+    replay: Annotated[str, UNCHECKED]
+    note: Annotated[str, UNCHECKED]
 
 
 class Results(Entries):
     """The verdict of a run, and all that leads to it."""
 
-    layers: Annotated[Sequence[LayerEntry], OfVerdict]
-    coverage: Annotated[Mapping[str, str | Met], OfVerdict] = Field(default_factory=dict)
-    whole_network: Annotated[Sequence[WholeOutputEntry], OfVerdict] = ()
-    network_outputs: Annotated[Sequence[OutputDifferenceEntry], OfVerdict] = ()
-    deployed: Annotated[Comparison | None, OfVerdict] = None
+    layers: Annotated[Sequence[LayerEntry], CHECKED_BY_VERDICT]
+    coverage: Annotated[Mapping[str, str | Met], CHECKED_BY_VERDICT] = Field(default_factory=dict)
+    whole_network: Annotated[Sequence[WholeOutputEntry], CHECKED_BY_VERDICT] = ()
+    network_outputs: Annotated[Sequence[OutputDifferenceEntry], CHECKED_BY_VERDICT] = ()
+    deployed: Annotated[Comparison | None, CHECKED_BY_VERDICT] = None
     proof: Annotated[ProofDocument | None, CheckedBy("proof")] = None
-    conformance: Annotated[ConformanceEntry | None, OfVerdict] = None
-    verdict: Annotated[str, OfVerdict]
-    reason: Annotated[str, OfVerdict]
-    effect: Annotated[EffectEntry | None, OfVerdict] = None
-    diagnosis: Annotated[HeadlineEntry | None, OfVerdict] = None
-    diagnoses: Annotated[Sequence[DiagnosisEntry], OfVerdict] = ()
-    pictures: Annotated[Sequence[PictureEntry], OfVerdict] = ()
+    conformance: Annotated[ConformanceEntry | None, CHECKED_BY_VERDICT] = None
+    verdict: Annotated[str, CHECKED_BY_VERDICT]
+    reason: Annotated[str, CHECKED_BY_VERDICT]
+    effect: Annotated[EffectEntry | None, CHECKED_BY_VERDICT] = None
+    diagnosis: Annotated[HeadlineEntry | None, CHECKED_BY_VERDICT] = None
+    diagnoses: Annotated[Sequence[DiagnosisEntry], CHECKED_BY_VERDICT] = ()
+    pictures: Annotated[Sequence[PictureEntry], CHECKED_BY_VERDICT] = ()
 
 
 class Chunking(Entries):
     """The unit of work, and which dumps were fetched."""
 
-    chunk: Annotated[int, OfRequest]
-    fetch: Annotated[str, OfRequest]
+    chunk: Annotated[int, CHECKED_BY_REQUEST]
+    fetch: Annotated[str, CHECKED_BY_REQUEST]
 
 
 class RunDocument(Results, Chunking, Provenance):
@@ -483,10 +489,10 @@ class RunDocument(Results, Chunking, Provenance):
     `accepted` is the verdict other than identical that was asked for and found to be good: `within bound`.
     """
 
-    accepted: Annotated[str | None, OfRequest] = None
+    accepted: Annotated[str | None, CHECKED_BY_REQUEST] = None
 
     failing: Annotated[FailingEntry | None, CheckedBy("failing")] = None
-    vectors_per_s: Annotated[Number, OfRequest]
+    vectors_per_s: Annotated[Number, CHECKED_BY_REQUEST]
     content_sha256: Annotated[str | None, CheckedBy("content")] = None
     files: Annotated[Mapping[str, str], CheckedBy("files")] = Field(default_factory=dict)
 
@@ -494,36 +500,36 @@ class RunDocument(Results, Chunking, Provenance):
 class MeasuredEntry(Entries):
     """Options of the measurement, settings that the system granted, and why the readings are not MET."""
 
-    scope: Annotated[str, OfMeasured]
-    interval: Annotated[str, OfMeasured]
-    quantity: Annotated[str, OfMeasured]
-    unit: Annotated[str, OfMeasured]
-    block: Annotated[int, OfMeasured]
-    samples: Annotated[int, OfMeasured]
-    segment: Annotated[int, OfMeasured]
-    segments: Annotated[int, OfMeasured]
-    warmup: Annotated[int, Believed]
-    duration_s: Annotated[Number | None, OfMeasured]
-    pause_s: Annotated[Number, OfMeasured]
-    cycle_ns: Annotated[Number, OfMeasured]
-    options: Annotated[Sequence[str], Believed]
-    fifo: Annotated[int | None, Believed]
-    fifo_refused: Annotated[str, Believed]
-    memory_lock_asked: Annotated[bool, OfMeasured]
-    memory_locked: Annotated[bool, Believed]
-    dma_latency_asked: Annotated[bool, OfMeasured]
-    dma_latency_held: Annotated[bool, Believed]
-    not_met_because: Annotated[str, OfMeasured]
+    scope: Annotated[str, CHECKED_BY_MEASURED]
+    interval: Annotated[str, CHECKED_BY_MEASURED]
+    quantity: Annotated[str, CHECKED_BY_MEASURED]
+    unit: Annotated[str, CHECKED_BY_MEASURED]
+    block: Annotated[int, CHECKED_BY_MEASURED]
+    samples: Annotated[int, CHECKED_BY_MEASURED]
+    segment: Annotated[int, CHECKED_BY_MEASURED]
+    segments: Annotated[int, CHECKED_BY_MEASURED]
+    warmup: Annotated[int, UNCHECKED]
+    duration_s: Annotated[Number | None, CHECKED_BY_MEASURED]
+    pause_s: Annotated[Number, CHECKED_BY_MEASURED]
+    cycle_ns: Annotated[Number, CHECKED_BY_MEASURED]
+    options: Annotated[Sequence[str], UNCHECKED]
+    fifo: Annotated[int | None, UNCHECKED]
+    fifo_refused: Annotated[str, UNCHECKED]
+    memory_lock_asked: Annotated[bool, CHECKED_BY_MEASURED]
+    memory_locked: Annotated[bool, UNCHECKED]
+    dma_latency_asked: Annotated[bool, CHECKED_BY_MEASURED]
+    dma_latency_held: Annotated[bool, UNCHECKED]
+    not_met_because: Annotated[str, CHECKED_BY_MEASURED]
 
 
 class OutputsEntry(Entries):
     """Correctness of the outputs; `sha256` are their hashes, each with the number of segments that had it."""
 
-    compared: Annotated[int, OfOutputs]
-    differing: Annotated[int, OfOutputs]
-    first: Annotated[Difference | None, OfOutputs]
-    own: Annotated[int, OfOutputs]
-    sha256: Annotated[Mapping[str, int], OfOutputs] = Field(default_factory=dict)
+    compared: Annotated[int, CHECKED_BY_OUTPUTS]
+    differing: Annotated[int, CHECKED_BY_OUTPUTS]
+    first: Annotated[Difference | None, CHECKED_BY_OUTPUTS]
+    own: Annotated[int, CHECKED_BY_OUTPUTS]
+    sha256: Annotated[Mapping[str, int], CHECKED_BY_OUTPUTS] = Field(default_factory=dict)
 
 
 class QuantileEntry(Entries):
@@ -616,11 +622,11 @@ class PartEntry(Entries):
     Statistics of times begin with `summary`, counts of events with `executions`; a part has one or the other.
     """
 
-    name: Annotated[str, OfMeasured]
-    ran_on: Annotated[str, OfMeasured]
-    function: Annotated[str, OfMeasured]
-    alone: Annotated[bool, OfMeasured]
-    tasks: Annotated[int, OfMeasured] = 1
+    name: Annotated[str, CHECKED_BY_MEASURED]
+    ran_on: Annotated[str, CHECKED_BY_MEASURED]
+    function: Annotated[str, CHECKED_BY_MEASURED]
+    alone: Annotated[bool, CHECKED_BY_MEASURED]
+    tasks: Annotated[int, CHECKED_BY_MEASURED] = 1
 
     summary: SummaryEntry = OMITTED
     series: Mapping[str, Any] = OMITTED
@@ -717,18 +723,18 @@ class AgainstEntry(Entries):
 class MeasurementDocument(Provenance):
     """The content of `run.json` of a measurement; `content_sha256` and `files` are added when it is finished."""
 
-    kind: Annotated[str, OfRequest]
+    kind: Annotated[str, CHECKED_BY_REQUEST]
     measured: MeasuredEntry
     outputs: OutputsEntry
-    clock: Annotated[ClockEntry, Believed]
-    state: Annotated[StateEntry, Believed]
-    load: Annotated[LoadEntry, Believed]
+    clock: Annotated[ClockEntry, UNCHECKED]
+    state: Annotated[StateEntry, UNCHECKED]
+    load: Annotated[LoadEntry, UNCHECKED]
     parts: Annotated[Sequence[PartEntry], CheckedBy("numbers")]
-    devices: Annotated[Sequence[DeviceTime], Believed]
+    devices: Annotated[Sequence[DeviceTime], UNCHECKED]
     readings: Annotated[ReadingsEntry, CheckedBy("numbers")]
     against: Annotated[AgainstEntry | None, CheckedBy("against")] = None
-    verdict: Annotated[str, OfVerdict]
-    reason: Annotated[str, OfVerdict]
+    verdict: Annotated[str, CHECKED_BY_VERDICT]
+    reason: Annotated[str, CHECKED_BY_VERDICT]
     content_sha256: Annotated[str | None, CheckedBy("content")] = None
     files: Annotated[Mapping[str, str], CheckedBy("files")] = Field(default_factory=dict)
 

@@ -58,7 +58,7 @@ from harness.reference.whole_network import NOTHING, Whole
 from harness.runs import ATTEMPTS
 from harness.targets import HARDWARE
 
-WORDLESS = "the process ended without a word: it was killed, its machine went down, or its disk was full"
+INTERRUPTED = "the process ended without a word: it was killed, its machine went down, or its disk was full"
 LONGEST_NAME = 200  # characters of a run folder: file systems permit 255, with the suffixes of its files on a board
 ANSWERS = "answers.jsonl"
 WRONG_OUTPUTS = "wrong-outputs.json"
@@ -339,7 +339,7 @@ class RunFolder:
         for event in self._attempt_events():
             if "began" in event:
                 if found and not found[-1]["part"]:
-                    found[-1] |= {"part": "host", "reason": WORDLESS}
+                    found[-1] |= {"part": "host", "reason": INTERRUPTED}
                 found.append({"began": event["began"], "board": None, "part": "", "reason": ""})
             elif found:
                 found[-1] |= {key: value for key, value in event.items() if key != "stopped"}
