@@ -196,18 +196,10 @@ def _window(node: Node, source: Tensor, kernel: tuple[int, ...], attributes: dic
     """Return the windows of the Conv that reads y and writes x."""
     axes, how = len(kernel), attributes["auto_pad"].decode(errors="replace")
     defaults = {"strides": [1] * axes, "dilations": [1] * axes, "pads": [0] * (2 * axes), "output_padding": [0] * axes}
-    given = {name: list(attributes[name]) or default for name, default in defaults.items()}
-    strides, dilations, pads, more = given.values()
+    geometry = {name: list(attributes[name]) or default for name, default in defaults.items()}
     stated = list(attributes["output_shape"])
-    fits = not stated or (len(stated) == axes and how != "VALID")
-    if how not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER") or not fits:
-        raise node.refusal(f"auto_pad is {how}, output_shape {stated}", f"{axes} sizes and no auto_pad of VALID")
-    if any(len(given[name]) != len(default) for name, default in defaults.items()) or min(strides + dilations) < 1:
-        raise node.refusal(f"strides, dilations, pads and output_padding are {given}", f"{axes} numbers an axis")
-    if (tuple(attributes["kernel_shape"]) or kernel) != kernel or min(pads + more) < 0:
-        raise node.refusal(
-            f"kernel_shape {attributes['kernel_shape']}, {given}", "the weights' shape, pads of 0 or more"
-        )
+    _require_known(node, kernel, attributes, geometry, how)
+    strides, dilations, pads, more = geometry.values()
     pads = [0] * (2 * axes) if how == "VALID" else pads
     whole = [
         (size - 1) * stride + extra + (count - 1) * dilation + 1
@@ -223,8 +215,6 @@ def _window(node: Node, source: Tensor, kernel: tuple[int, ...], attributes: dic
         shape = [size - begin - end for size, begin, end in zip(whole, begins, pads[axes:], strict=True)]
     if min(shape) < 1:
         raise node.refusal(f"the output has shape {shape}", "less padding")
-    if any(extra >= stride for extra, stride in zip(more, strides, strict=True)):
-        raise node.refusal(f"output_padding is {more}", "less than the stride, as ONNX Runtime requires")
     one, none = (1,) * (2 - axes), (0,) * (2 - axes)
     return Window(
         shape=(*one, *shape),
@@ -234,6 +224,26 @@ def _window(node: Node, source: Tensor, kernel: tuple[int, ...], attributes: dic
         before=(*none, *begins),
         output=(*one, *source.shape[1:]),
     )
+
+
+def _require_known(
+    node: Node, kernel: tuple[int, ...], attributes: dict[str, Any], geometry: dict[str, list[int]], how: str
+) -> None:
+    """Raise RequestError for attributes that do not fit each other, or that ONNX Runtime refuses."""
+    axes, stated = len(kernel), list(attributes["output_shape"])
+    strides, dilations, pads, more = geometry.values()
+    fits = not stated or (len(stated) == axes and how != "VALID")
+    if how not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER") or not fits:
+        raise node.refusal(f"auto_pad is {how}, output_shape {stated}", f"{axes} sizes and no auto_pad of VALID")
+    counts = [len(strides), len(dilations), len(pads) // 2, len(more)]
+    if counts != [axes] * 4 or len(pads) % 2 or min(strides + dilations) < 1:
+        raise node.refusal(f"strides, dilations, pads and output_padding are {geometry}", f"{axes} numbers an axis")
+    if (tuple(attributes["kernel_shape"]) or kernel) != kernel or min(pads + more) < 0:
+        raise node.refusal(
+            f"kernel_shape {attributes['kernel_shape']}, {geometry}", "the weights' shape, pads of 0 or more"
+        )
+    if any(extra >= stride for extra, stride in zip(more, strides, strict=True)):
+        raise node.refusal(f"output_padding is {more}", "less than the stride, as ONNX Runtime requires")
 
 
 def _require_reached(node: Node, shape: list[int], whole: list[int], limits: list[int]) -> None:

@@ -201,25 +201,23 @@ class Rules:
     def _broadcast(self, output: Term, terms: Sequence[Term]) -> bool:
         origin = self._origin(f"{output} = {' = '.join(map(str, terms))}, where not 1")
         sizes = [term.get() for term in terms]
-        larger = [
-            (t, s)
-            for t, s in zip(terms, sizes, strict=True)
-            if (s is not None and (s.constant or 0) > 1) or s == Size(())
-        ]
+        terms_and_sizes = list(zip(terms, sizes, strict=True))
+        larger = [(term, size) for term, size in terms_and_sizes if _is_larger(size)]
+        common = {size for size in sizes if size is not None and size.constant != 1}
         if larger:
-            output.set(larger[0][1], origin)
+            whole = larger[0][1]
+            output.set(whole, origin)
             for term, size in larger[1:]:
-                term.set(larger[0][1], origin) if size != larger[0][1] else None
-        elif all(size is not None and size.constant == 1 for size in sizes):
-            output.set(1, origin)
-        elif None not in sizes and len({size for size in sizes if size.constant != 1}) == 1:
-            output.set(next(size for size in sizes if size.constant != 1), origin)
-        elif (whole := output.get()) is not None and whole.constant == 1:
+                if size != whole:
+                    term.set(whole, origin)
+        elif None not in sizes and len(common) <= 1:
+            output.set(common.pop() if common else 1, origin)
+        elif _is_one(output.get()):
             for term in terms:
                 term.set(1, origin)
-        others = [term for term, size in zip(terms, sizes, strict=True) if size is None or size.constant != 1]
-        if len(others) == 1 and (whole := output.get()) is not None:
-            others[0].set(whole, origin)
+        others = [term for term, size in terms_and_sizes if not _is_one(size)]
+        if len(others) == 1 and (known := output.get()) is not None:
+            others[0].set(known, origin)
         return False
 
     def require(self, holds: bool, problem: str) -> Rules:
@@ -403,6 +401,15 @@ class Rules:
                 )
             )
         return self
+
+
+def _is_one(size: Size | None) -> bool:
+    return size is not None and size.constant == 1
+
+
+def _is_larger(size: Size | None) -> bool:
+    """Return whether a size is known to be that of the broadcast axis: 0, or more than 1."""
+    return size is not None and (size == Size(()) or (size.constant or 0) > 1)
 
 
 def _windows(room: Size, stride: int, begin_of_padding: Size, *, ceil: bool) -> Size:

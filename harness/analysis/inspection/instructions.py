@@ -263,25 +263,41 @@ class Decoder:
             # A mask keeps elements of the destination.
             if _ONLY_NAMED.fullmatch(raw.mnemonic) and "{k" not in raw.op_str:
                 read -= written - {*names[1:]}
+        corrected = self._x86_access if self._x86 else self._arm_access
+        read, written = corrected(raw, names, read, written)
+        found = self._x86_instruction(raw) if self._x86 else self._arm_instruction(raw)
+        return dataclasses.replace(found, reads=self.bits(read), writes=self.bits(written))
+
+    def _x86_access(
+        self, raw: Any, names: Sequence[str], read: set[str], written: set[str]
+    ) -> tuple[set[str], set[str]]:
+        """Return the registers that an x86-64 instruction reads and writes, where capstone states others."""
         if names and names[0].startswith("k") and _INTO_MASK.match(raw.mnemonic):  # capstone knows none, or wrong ones
             read, written = {*filter(_TRACKED.fullmatch, names[1:])}, {names[0]}
         if len(names) > 1 and len({*names}) == 1 and _INDEPENDENT.match(raw.mnemonic):
-            read -= {*names}
+            read = read - {*names}
         if _KEEPS_UPPER.match(raw.mnemonic) and len(raw.operands) > 2:
-            read -= {names[1]} - {*names[2:]}  # whose upper elements alone are read
-        if not self._x86 and raw.mnemonic.startswith(("ld", "st")):  # of structures capstone knows some registers
+            read = read - ({names[1]} - {*names[2:]})  # whose upper elements alone are read
+        if (_X86_STRING.search(raw.mnemonic) and not written & _X86_VECTORS) or raw.mnemonic == "vzeroupper":
+            read, written = read - {"rflags"}, set()
+        return read, written
+
+    def _arm_access(
+        self, raw: Any, names: Sequence[str], read: set[str], written: set[str]
+    ) -> tuple[set[str], set[str]]:
+        """Return the registers that an aarch64 instruction reads and writes, where capstone states others."""
+        if len(names) > 1 and len({*names}) == 1 and _INDEPENDENT.match(raw.mnemonic):
+            read = read - {*names}
+        if raw.mnemonic.startswith(("ld", "st")):  # of structures capstone knows some registers
             vectors = {*filter(_TRACKED.fullmatch, names)}
             read = vectors if raw.mnemonic.startswith("st") or "}[" in raw.op_str else set()
             written = vectors - read if raw.mnemonic.startswith("st") else vectors
         keeps = _ARM_KEEPS.fullmatch(raw.mnemonic) or "[" in raw.op_str.partition(",")[0]
-        if not self._x86 and names[:1] == [*written] and not keeps:  # capstone says of some that they read it
-            read -= {*names[:1]} - {*names[1:]}
-        if (_X86_STRING.search(raw.mnemonic) and not written & _X86_VECTORS) or raw.mnemonic == "vzeroupper":
-            read, written = read - {"rflags"}, set()
+        if names[:1] == [*written] and not keeps:  # capstone says of some that they read it
+            read = read - ({*names[:1]} - {*names[1:]})
         if re.match("[ct]bn?z", raw.mnemonic):  # capstone says that they read the flags
             read = set()
-        found = self._x86_instruction(raw) if self._x86 else self._arm_instruction(raw)
-        return dataclasses.replace(found, reads=self.bits(read), writes=self.bits(written))
+        return read, written
 
     def _accessed(self, raw: Any) -> tuple[set[str], set[str]]:
         """Return the general registers that an instruction reads, and those that it writes."""

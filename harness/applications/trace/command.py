@@ -164,32 +164,37 @@ def _write(path: Path, text: str, console: Console) -> None:
 
 def _selected(document: TraceabilityDocument, symbol: str | None, node: str | None) -> TraceabilityDocument:
     """Return the part of the document about a symbol or a node; RequestError if there is none."""
+    functions, constants = document.functions, document.constants
     if symbol is not None:
-        functions = [each for each in document.functions if symbol in {each.name, each.name.partition(".")[0]}]
-        constants = [each for each in document.constants if each.name == symbol]
+        functions = [function for function in functions if symbol in {function.name, function.name.partition(".")[0]}]
+        constants = [constant for constant in constants if constant.name == symbol]
+        owners = [*(function.owner for function in functions), *(constant.owner for constant in constants)]
+        tasks = {name for owner in owners for name in owner.tasks}
         if not functions and not constants:
-            names = [each.name for each in document.all if each.name]
-            raise unknown_name("symbol", symbol, names)
-        tasks = {name for each in document.all if each in functions or each in constants for name in each.owner.tasks}
+            raise unknown_name("symbol", symbol, [part.name for part in document.all if part.name])
     else:
-        nodes = [each for each in document.nodes if node in {each.node, each.name, *each.tasks}]
-        if not nodes:
-            raise unknown_name(
-                "node", str(node), sorted({name for each in document.nodes for name in (each.node, each.name)})
-            )
-        tasks = {name for each in nodes for name in each.tasks}
-        functions = [each for each in document.functions if tasks & {*each.owner.tasks}]
-        constants = [each for each in document.constants if tasks & {*each.owner.tasks}]
+        tasks = _tasks_of(document, str(node))
+        functions = [function for function in functions if tasks & {*function.owner.tasks}]
+        constants = [constant for constant in constants if tasks & {*constant.owner.tasks}]
     return document.model_copy(
         update={
-            "nodes": [each for each in document.nodes if tasks & {*each.tasks}],
-            "tasks": [each for each in document.tasks if each.name in tasks],
+            "nodes": [entry for entry in document.nodes if tasks & {*entry.tasks}],
+            "tasks": [task for task in document.tasks if task.name in tasks],
             "functions": functions,
             "constants": constants,
-            "devices": [each for each in document.devices if tasks & {*each.tasks}],
-            "argument": [each for each in document.argument if each.task in tasks],
+            "devices": [device for device in document.devices if tasks & {*device.tasks}],
+            "argument": [claim for claim in document.argument if claim.task in tasks],
         }
     )
+
+
+def _tasks_of(document: TraceabilityDocument, node: str) -> set[str]:
+    """Return the tasks of a node, which is named by its own name, that of its layer, or of a task."""
+    nodes = [entry for entry in document.nodes if node in {entry.node, entry.name, *entry.tasks}]
+    if not nodes:
+        names = {name for entry in document.nodes for name in (entry.node, entry.name)}
+        raise unknown_name("node", node, sorted(names))
+    return {name for entry in nodes for name in entry.tasks}
 
 
 def _tell_address(found: Traced, document: TraceabilityDocument, address: int, console: Console) -> None:

@@ -76,32 +76,45 @@ def disagreements(
     generated: codegen.Program, index: int, execution: Execution, program: Program
 ) -> Iterator[Disagreement]:
     """Yield where the layer of a task, the one with this index, does not access what the plan says."""
+    yield from _unplanned(generated, index, execution, program)
+    for planned, write, extent in _found(generated, index, execution, program):
+        if extent is None:
+            if planned.whole and planned.written and write:
+                yield Disagreement(f"never writes {planned.name}", execution.root.function)
+        elif planned.whole and extent.write is planned.written and not _covers(extent, planned):
+            yield _partial(planned, extent)
+
+
+def _unplanned(
+    generated: codegen.Program, index: int, execution: Execution, program: Program
+) -> Iterator[Disagreement]:
+    """Yield accesses of objects of the program that are none of the task's, and of places without any object."""
     planned, places = _planned(generated, index, program), _places(generated, program)
-    known = [_Planned(each.name, places[each.name], each.size, False, False) for each in generated.storage
-             if each.name in places]  # fmt: skip
+    stored = [storage for storage in generated.storage if storage.name in places]
+    known = [_Planned(storage.name, places[storage.name], storage.size, False, False) for storage in stored]
     for access in execution.recorded.accessed:
-        if any(_inside(access, each) for each in planned):
+        if any(_inside(access, part) for part in planned):
             continue
-        touched = next((each for each in known if _touches(access, each)), None)
-        if touched is None and _may_access(access, program):
+        is_stored = any(_touches(access, part) for part in known)
+        if not is_stored and _may_access(access, program):
             continue
-        near = max((each for each in planned if each.address <= _start(access)), key=lambda e: e.address, default=None)
+        before = [part for part in planned if part.address <= _start(access)]
+        near = max(before, key=lambda part: part.address, default=None)
         where = f", {_start(access) - near.address:,} bytes behind the start of {near.name}" if near else ""
         does = "writes" if access.write else "reads"
         yield Disagreement(f"{does} {access.size} bytes at {_start(access):#x}{where}", access.site)
-    for each, write, found in _found(generated, index, execution, program):
-        if found is None:
-            if each.whole and each.written and write:
-                yield Disagreement(f"never writes {each.name}", execution.root.function)
-        elif each.whole and found.write is each.written and not _covers(found, each):
-            does = "writes" if found.write else "reads"
-            missed = found.last if found.end < each.size else found.first
-            yield Disagreement(
-                f"{does} the bytes {found.start:,} to {found.end - 1:,} of {each.name}, which has {each.size:,}",
-                missed,
-                "" if each.written else each.name,
-                found.end >= each.size - each.unneeded[1],
-            )
+
+
+def _partial(planned: _Planned, extent: Extent) -> Disagreement:
+    """Return the disagreement of a task that accesses a part of an object, all of which it should."""
+    does = "writes" if extent.write else "reads"
+    missed = extent.last if extent.end < planned.size else extent.first
+    return Disagreement(
+        f"{does} the bytes {extent.start:,} to {extent.end - 1:,} of {planned.name}, which has {planned.size:,}",
+        missed,
+        "" if planned.written else planned.name,
+        extent.end >= planned.size - planned.unneeded[1],
+    )
 
 
 def _covers(found: Extent, of: _Planned) -> bool:

@@ -21,6 +21,7 @@ from harness.core.installation import revision
 from harness.core.table import Table
 
 if TYPE_CHECKING:
+    from harness.operators.base import Layer
     from harness.reference.conformance import Case, Outcome
 
 SETS = ("node", "pytorch-converted", "pytorch-operator", "simple")
@@ -183,16 +184,30 @@ def _operators(outcomes: Sequence[Outcome]) -> str:
     own = {".".join(filter(None, name)): operator for name, operator in operators.by_onnx_name().items()}
     standard = {schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}
     columns = ("specified", *(name for name in COLUMNS if name in lowerings), "proof")
+
+    def layers_of(name: str, passed: Sequence[Outcome]) -> list[type[Layer]]:
+        """Return the class of an operator, or those of the layers that its passed tests have."""
+        if name in own:
+            return [own[name]]
+        return [classes[layer] for outcome in passed for layer in outcome.layers]
+
+    def marks_of(name: str, layers: Sequence[type[Layer]]) -> dict[str, str]:
+        """Return the entries of a row by column: the targets that compute every layer, and its proof."""
+        if not layers:
+            return {}
+        marks = {"specified": "yes" if name in own else "expanded"}
+        for target in lowerings:
+            if all(target in targets_of(layer, lowerings) for layer in layers):
+                marks[target] = "yes"
+        if all(map(has_proof, layers)):
+            marks["proof"] = "yes"
+        return marks
+
     counts, rows = Counter[str](), []
     for name in sorted(standard | {outcome.operator for outcome in outcomes}):
         tests = [outcome for outcome in outcomes if outcome.operator == name]
         passed = [outcome for outcome in tests if outcome.result == PASS]
-        used = [classes[layer] for outcome in passed for layer in outcome.layers]
-        used = [own[name]] if name in own else used
-        marks = {"specified": "yes" if name in own else "expanded"} if used else {}
-        kept = [target for target in lowerings if all(target in targets_of(kind, lowerings) for kind in used)]
-        marks |= dict.fromkeys(kept, "yes") if used else {}
-        marks |= {"proof": "yes"} if used and all(map(has_proof, used)) else {}
+        marks = marks_of(name, layers_of(name, passed))
         counts.update(mark for mark in marks if name in standard)
         rows.append([name, str(len(passed)), str(len(tests)), *(marks.get(column, "") for column in columns)])
     total = [f"{len(standard)} of ONNX", "", "", *(str(counts[column]) for column in columns)]

@@ -132,7 +132,7 @@ def _written(proto: onnx.NodeProto, read: set[str]) -> list[str]:
     return [output for output in proto.output if output in read]
 
 
-def _shape(  # noqa: C901, PLR0911 - one for each form
+def _shape(
     proto: onnx.NodeProto,
     output: str,
     values: Mapping[str, Array],
@@ -143,36 +143,17 @@ def _shape(  # noqa: C901, PLR0911 - one for each form
     sources = [name for name in proto.input if name in tensors]
     operator = proto.op_type if proto.domain in ONNX_DOMAINS else ""
     types = {name: tensors[name].dtype for name in sources}
+    if operator == "QGemm":
+        transposed = any(entry.name == "transB" and entry.i for entry in proto.attribute)
+        return (values[proto.input[3]].shape[0 if transposed else 1],)
+    if operator in NUMBERS:
+        return (NUMBERS[operator],)
     if operator in KNOWN_SHAPES:
         types = dict.fromkeys(sources, np.dtype(np.float32))
         own = [entry for entry in proto.attribute if entry.name != "channels_last"]
-        proto = onnx.NodeProto(op_type=KNOWN_SHAPES[proto.op_type], input=sources, output=proto.output, attribute=own)
-    elif operator == "QGemm":
-        transposed = any(entry.name == "transB" and entry.i for entry in proto.attribute)
-        return (values[proto.input[3]].shape[0 if transposed else 1],)
-    elif operator in NUMBERS:
-        return (NUMBERS[proto.op_type],)
+        proto = onnx.NodeProto(op_type=KNOWN_SHAPES[operator], input=sources, output=proto.output, attribute=own)
     elif proto.domain not in ("", "ai.onnx"):
-        shape = list(tensors[sources[0]].shape)
-        if operator in PAIRS or not operator:
-            return np.broadcast_shapes(*(tensors[name].shape for name in sources))
-        if operator in {"Select", "Where"}:
-            own_shapes = [values[name].shape[-len(shape) :] for name in proto.input if name in values]
-            return np.broadcast_shapes(*(tensors[name].shape for name in sources), *own_shapes)
-        if operator in SELECTIONS:
-            shapes = [tensors[name].shape if name in tensors else values[name].shape[1:] for name in proto.input]
-            return (shapes[0][0], shapes[SELECTIONS[operator]][1], shapes[0][2])
-        if operator == "NonMaxSuppression":
-            return _rows_of_boxes(proto, *(tensors[name].shape for name in proto.input))
-        if operator.removesuffix("Steps") in RECURRENT:
-            hidden = next(entry.i for entry in proto.attribute if entry.name == "hidden_size")
-            # A step of a stream writes all its states, whose first values are the inputs from the fifth on.
-            states = () if operator in RECURRENT else (len(proto.input) - 4,)
-            return (*states, shape[0], hidden)
-        if operator == "Delay":
-            attributes = {entry.name: entry.i for entry in proto.attribute}
-            shape[attributes["axis"] - 1] += attributes["history"]
-        return tuple(shape)
+        return _shape_of_other_domain(proto, operator, values, tensors)
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), [1, *tensors[name].shape])
         for name, dtype in types.items()
@@ -182,6 +163,33 @@ def _shape(  # noqa: C901, PLR0911 - one for each form
     alone = helper.make_model(graph, opset_imports=opsets)
     inferred = onnx.shape_inference.infer_shapes(alone).graph.output[0].type.tensor_type.shape.dim
     return tuple(dim.dim_value for dim in inferred[1:])
+
+
+def _shape_of_other_domain(
+    proto: onnx.NodeProto, operator: str, values: Mapping[str, Array], tensors: Mapping[str, Shaped]
+) -> tuple[int, ...]:
+    """Return the shape of an output of an operator that ONNX does not infer; `operator` is empty for unknown ones."""
+    shapes = [tensors[name].shape for name in proto.input if name in tensors]
+    first = list(shapes[0])
+    if operator in PAIRS or not operator:
+        return np.broadcast_shapes(*shapes)
+    if operator in {"Select", "Where"}:
+        own = [values[name].shape[-len(first) :] for name in proto.input if name in values]
+        return np.broadcast_shapes(*shapes, *own)
+    if operator in SELECTIONS:
+        every = [tensors[name].shape if name in tensors else values[name].shape[1:] for name in proto.input]
+        return (every[0][0], every[SELECTIONS[operator]][1], every[0][2])
+    if operator == "NonMaxSuppression":
+        return _rows_of_boxes(proto, *shapes)
+    if operator.removesuffix("Steps") in RECURRENT:
+        hidden = next(entry.i for entry in proto.attribute if entry.name == "hidden_size")
+        # A step of a stream writes all its states, whose first values are the inputs from the fifth on.
+        states = () if operator in RECURRENT else (len(proto.input) - 4,)
+        return (*states, first[0], hidden)
+    if operator == "Delay":
+        attributes = {entry.name: entry.i for entry in proto.attribute}
+        first[attributes["axis"] - 1] += attributes["history"]
+    return tuple(first)
 
 
 def _rows_of_boxes(proto: onnx.NodeProto, boxes: Sequence[int], scores: Sequence[int]) -> tuple[int, int]:
