@@ -127,12 +127,12 @@ def _accept_within(
 
 
 def _difference(layer: int, expected: Array, values: Array) -> OutputDifference:
-    found = OutputDifference(layer, 0, 0.0)
+    output_difference = OutputDifference(layer, 0, 0.0)
     for begin in range(0, len(values), BLOCK):
         right, board = expected[begin : begin + BLOCK], values[begin : begin + BLOCK]
         different = difference_map(right, board)
         with np.errstate(all="ignore"):
             distance = np.abs(board.astype(np.float64) - right.astype(np.float64))
         largest = float(distance.max(initial=0, where=different))
-        found += OutputDifference(layer, int(np.count_nonzero(different)), largest)
-    return found
+        output_difference += OutputDifference(layer, int(np.count_nonzero(different)), largest)
+    return output_difference

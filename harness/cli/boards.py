@@ -191,7 +191,7 @@ def _until(ticket: Ticket, now: Now) -> str:
 
 
 def _queue(tickets: Sequence[Ticket]) -> str:
-    return "\n".join(f"{each.owner.user}@{each.owner.host}: {each.owner.purpose}" for each in tickets)
+    return "\n".join(f"{ticket.owner.user}@{ticket.owner.host}: {ticket.owner.purpose}" for ticket in tickets)
 
 
 def _state_document(state: _State) -> dict[str, Any]:

@@ -64,11 +64,11 @@ def _require_sound(path: Path, wanted: Wanted, console: Console) -> Path:
     evidence = folders.read(path)
     if evidence is None:
         raise RequestError(f"{path}: the run is not finished", how_to_finish(path))
-    for found in folders.claims(evidence, wanted, console.progress):
-        words = f"{path}: {found.name} {found.state}: {found.text}", "this cannot be signed: see harness verify"
-        if found.state is ClaimState.WRONG:
+    for claim in folders.claims(evidence, wanted, console.progress):
+        words = f"{path}: {claim.name} {claim.state}: {claim.text}", "this cannot be signed: see harness verify"
+        if claim.state is ClaimState.WRONG:
             raise RequestError(*words)
-        if found.needed and found.state is ClaimState.UNCHECKED:
+        if claim.needed and claim.state is ClaimState.UNCHECKED:
             raise InfrastructureError(*words)
     return path / evidence.name
 

@@ -168,7 +168,10 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
 
 def _is_container(annotation: Any) -> bool:
     """Return whether a value of this type can contain others."""
-    return any(is_dataclass(each) or get_origin(each) not in {None, Literal} for each in _alternatives(annotation))
+    return any(
+        is_dataclass(alternative) or get_origin(alternative) not in {None, Literal}
+        for alternative in _alternatives(annotation)
+    )
 
 
 def _model_in(annotation: Any) -> type[Entries] | None:

@@ -42,15 +42,15 @@ def write(
 ) -> str:
     """Return the XML of a suite; characters that are unsafe to display are removed from all texts."""
     root = ET.Element("testsuites")
-    found = Counter(case.problem.tag for case in cases if case.problem)
+    counter = Counter(case.problem.tag for case in cases if case.problem)
     suite = _add(
         root,
         "testsuite",
         name=name,
         tests=len(cases),
-        failures=found["failure"],
-        errors=found["error"],
-        skipped=found["skipped"],
+        failures=counter["failure"],
+        errors=counter["error"],
+        skipped=counter["skipped"],
         time=time_s,
         timestamp=timestamp,
     )

@@ -206,7 +206,7 @@ def orders(layer: ArgExtremum) -> Array:
     """Return values in every order that N columns can have, equal ones included, (orders, N)."""
     width = layer.input.size
     ranks = itertools.product(range(width), repeat=width)
-    weak = np.array([each for each in ranks if set(each) == set(range(max(each) + 1))])
+    weak = np.array([rank for rank in ranks if set(rank) == set(range(max(rank) + 1))])
     return _values(layer, weak, width - 1)
 
 

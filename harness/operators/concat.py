@@ -105,12 +105,12 @@ class Concat(Move):
 
 def concatenated(node: Rules, parts: Sequence[Variable]) -> None:
     """State that the output has the parts one after the other along the axis."""
-    node.same_type(*parts, node.y).all_equal(*(each.rank for each in parts), node.y.rank)
+    node.same_type(*parts, node.y).all_equal(*(part.rank for part in parts), node.y.rank)
 
     def sizes(rank: int) -> None:
         axis = node.axis(node.attribute("axis", 1), rank)
-        node.sum_is_zero((-1, node.y.size(axis)), *((1, each.size(axis)) for each in parts))
+        node.sum_is_zero((-1, node.y.size(axis)), *((1, part.size(axis)) for part in parts))
         for other in {*range(rank)} - {axis}:
-            node.all_equal(*(each.size(other) for each in parts), node.y.size(other))
+            node.all_equal(*(part.size(other) for part in parts), node.y.size(other))
 
     node.given(parts[0].rank).then(sizes)

@@ -188,7 +188,7 @@ class Errors:
             rounded = np.where(slopes == 1, 0, 2 * UNIT_ROUNDOFF * np.abs(slopes) * largest + UNDERFLOW)
             kept = np.abs(slopes) * rest[0] + rounded + allowed
             return np.nan_to_num(slopes) * rows[0], np.where(np.isnan(slopes), several + allowed, kept)
-        mapped = self.linear([each.reshape(-1, each.shape[2]) for each in rows])
+        mapped = self.linear([row.reshape(-1, row.shape[2]) for row in rows])
         change = None if mapped is None else self._change(replace(at, errors=rest))
         if mapped is None or change is None:
             return None

@@ -89,7 +89,7 @@ y[n] = acc""",
             bias = np.broadcast_to(given.reshape(-1), bias.shape)
         with np.errstate(over="ignore"):
             factors = (_times(attributes["alpha"], weights), _times(attributes["beta"], bias))
-        if not all(np.isfinite(each).all() for each in factors):
+        if not all(np.isfinite(factor).all() for factor in factors):
             raise node.refusal("alpha * B or beta * C overflows", "weights that float32 has")
         layer = cls(**fields(node, [source], bias.shape, FLOAT32), weights=factors[0], bias=factors[1])
         return replace(layer, output=replace(layer.output, bound=layer.bound_of_output()))

@@ -128,8 +128,8 @@ class Rules:
     def all_equal(self, *operands: Operand) -> Rules:
         """State that expressions are equal."""
         origin = self._origin(" = ".join(map(_text, operands)))
-        terms = [each for each in operands if isinstance(each, Term)]
-        constants = [each for each in operands if not isinstance(each, Term)]
+        terms = [operand for operand in operands if isinstance(operand, Term)]
+        constants = [operand for operand in operands if not isinstance(operand, Term)]
         assert len(constants) < 2, constants  # noqa: S101 - the terms of a rule are compared with one at most
 
         def unify() -> bool:
@@ -287,19 +287,19 @@ class Rules:
 
     def same(self, *variables: Variable | None) -> Rules:
         """State that tensors have one type and one shape."""
-        given = [each for each in variables if each is not None]
+        given = [variable for variable in variables if variable is not None]
         return self.same_type(*given).same_shape(*given)
 
     def same_type(self, *variables: Variable | None) -> Rules:
         """State that tensors have one type."""
-        return self.all_equal(*(each.type for each in variables if each is not None))
+        return self.all_equal(*(variable.type for variable in variables if variable is not None))
 
     def same_shape(self, *variables: Variable) -> Rules:
         """State that tensors have one shape."""
-        ranks = [each.rank for each in variables]
+        ranks = [variable.rank for variable in variables]
         self.all_equal(*ranks)
         return self.given(ranks[0]).then(
-            lambda rank: [self.all_equal(*(each.size(axis) for each in variables)) for axis in range(rank)]
+            lambda rank: [self.all_equal(*(variable.size(axis) for variable in variables)) for axis in range(rank)]
         )
 
     def is_type(self, variable: Variable | None, dtype: Any) -> Rules:

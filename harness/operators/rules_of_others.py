@@ -153,7 +153,7 @@ def _range(node: Rules) -> None:
             node.require(bool(delta), "the step is 0")
             node.equals(node.y.size(0), max(int(np.ceil((limit.ravel()[0] - start.ravel()[0]) / delta.ravel()[0])), 0))
 
-    node.given(*(each.value for each in node.given_inputs)).then(count)
+    node.given(*(given_input.value for given_input in node.given_inputs)).then(count)
 
 
 def _integer_product(node: Rules) -> None:

@@ -34,13 +34,13 @@ class Split(Move):
     @classmethod
     def rules(cls, node: Rules) -> None:
         """State that sizes along the axis are those of the parts, and that others are equal."""
-        outputs, count = [each for each in node.outputs if each], len(node.outputs)
-        node.same_type(node.x, *outputs).all_equal(node.x.rank, *(each.rank for each in outputs))
+        outputs, count = [output for output in node.outputs if output], len(node.outputs)
+        node.same_type(node.x, *outputs).all_equal(node.x.rank, *(output.rank for output in outputs))
 
         def parts(split: Array | None, rank: int) -> None:
             axis = node.axis(node.attribute("axis", 0), rank)
             for other in {*range(rank)} - {axis}:
-                node.all_equal(node.x.size(other), *(each.size(other) for each in outputs))
+                node.all_equal(node.x.size(other), *(output.size(other) for output in outputs))
             if split is not None:
                 node.require(len(split) == count, f"{len(split)} parts for {count} outputs")
                 node.sum_is_zero((-1, node.x.size(axis)), *((1, int(size)) for size in split))

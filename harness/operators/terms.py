@@ -164,7 +164,7 @@ class BinaryLayer(Elements):
         """Return where terms and result are finite, or are numbers or infinities if these are allowed."""
         operands = broadcast.operands(self.inputs, [None] * len(inputs), inputs)
         values = (*operands, expected.reshape(len(expected), *self.output.shape))
-        finite = [~np.isnan(each) if self.takes_infinities else np.isfinite(each) for each in values]
+        finite = [~np.isnan(value) if self.takes_infinities else np.isfinite(value) for value in values]
         both: Array = np.logical_and.reduce(np.broadcast_arrays(*finite)).reshape(expected.shape)
         return both
 

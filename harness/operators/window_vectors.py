@@ -125,18 +125,18 @@ class WindowVectors:
     @cached_property
     def pair_vectors(self) -> int:
         """The number of vectors of `pairs`; 0 if no sum has all its terms, or the kernel is too wide."""
-        return sum(len(self._numbers(each)) for each in self._arrangements) + bool(self._arrangements)
+        return sum(len(self._numbers(arrangement)) for arrangement in self._arrangements) + bool(self._arrangements)
 
     def pairs(self, dtype: np.dtype[Any], at_once: int) -> Iterator[Array]:
         """Yield at most `at_once` vectors (n, size) together; any two inputs of a sum have all pairs of codes."""
         if self._arrangements:
             yield np.zeros((1, self.size), dtype)  # the pair (0, 0)
-        for each in self._arrangements:
+        for arrangement in self._arrangements:
             height, width = self.window.shape
-            places = each.of_row * np.arange(height)[:, None] + np.arange(width)
+            places = arrangement.of_row * np.arange(height)[:, None] + np.arange(width)
             of_group = ORDER * np.arange(self.groups)[:, None, None]
-            distances = of_group + each.of_channel[:, None] + places.reshape(-1)  # (groups, channels, image)
-            numbers = self._numbers(each)
+            distances = of_group + arrangement.of_channel[:, None] + places.reshape(-1)  # (groups, channels, image)
+            numbers = self._numbers(arrangement)
             for first in range(0, len(numbers), at_once):
                 part = numbers[first : first + at_once]
                 images = _sequence()[(part[:, None, None, None] + distances) % PERIOD]

@@ -101,7 +101,7 @@ def _groups(claims: Sequence[ClaimEntry], keys: tuple[str, ...]) -> tuple[Group,
     for claim in claims:
         groups.setdefault(tuple(getattr(claim, key) for key in keys), []).append(claim)
     return tuple(
-        Group(tuple(found), found[0].answered_by, all(claim.complete for claim in found)) for found in groups.values()
+        Group(tuple(group), group[0].answered_by, all(claim.complete for claim in group)) for group in groups.values()
     )
 
 

@@ -176,7 +176,7 @@ def is_signed_by(envelope: Envelope, key: Ed25519PublicKey) -> bool:
 
 def signers(envelope: Envelope) -> list[str]:
     """Return the keyids that the envelope names; they are not checked."""
-    return [each.keyid or "a key without name" for each in envelope.signatures.values()]
+    return [signature.keyid or "a key without name" for signature in envelope.signatures.values()]
 
 
 def _library_key(key: Ed25519PublicKey) -> SSlibKey:

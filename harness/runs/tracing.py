@@ -115,7 +115,10 @@ def kept(plan: Plan, folder: Path, executions: int, seed: int) -> ConformanceEnt
 
     BoardError if a trace is invalid, OSError and ValueError if a file cannot be read.
     """
-    found = [_condition(plan, each, folder / each.file) for each in perturbations(plan, executions, seed)]
+    found = [
+        _condition(plan, perturbation, folder / perturbation.file)
+        for perturbation in perturbations(plan, executions, seed)
+    ]
     return conformance.document(plan, found, len(load_array(folder / VECTORS_FILE)))
 
 

@@ -245,10 +245,10 @@ def _digests(paths: Iterable[Path]) -> dict[str, str]:
 
 def _zig_parts(version: str) -> dict[str, str]:
     """Return the SHA-256 of zig's program, and of the list of its package's files, which has the SHA-256 of each."""
-    found = re.search(r"(?m)^InstalledDir: (.+)$", version)
-    if found is None:
+    match = re.search(r"(?m)^InstalledDir: (.+)$", version)
+    if match is None:
         raise ToolError("zig does not tell where it is installed", INSTALL_ZIG)
-    folder = Path(found[1])
+    folder = Path(match[1])
     lists = sorted(folder.parent.glob("ziglang-*.dist-info/RECORD"))
     if not lists:
         raise ToolError(f"{folder}: zig is not installed as a Python package", INSTALL_ZIG)

@@ -185,6 +185,6 @@ Found = TypeVar("Found", bound=OfLayer)
 def merge(findings: Iterable[Found]) -> tuple[Found, ...]:
     """Return the findings of all chunks, one a layer, in the order of the layers."""
     by_layer: dict[int, list[Found]] = {}
-    for found in findings:
-        by_layer.setdefault(found.layer, []).append(found)
+    for finding in findings:
+        by_layer.setdefault(finding.layer, []).append(finding)
     return tuple(reduce(operator.add, by_layer[layer]) for layer in sorted(by_layer))

@@ -55,7 +55,10 @@ def _at(inputs: Iterable[Array], rows: Array) -> tuple[Array, ...]:
 def _mistakes(case: Case, rows: Array) -> Iterator[FaultModel]:
     known: Iterable[FaultModel] = case.layer.fault_models(*_at(case.inputs, rows))
     if case.layer.streaming.steps > 1:  # rows that do not follow each other are no stream
-        known = (each._replace(output=each.output[rows]) for each in case.layer.fault_models(*case.inputs))
+        known = (
+            fault_model._replace(output=fault_model.output[rows])
+            for fault_model in case.layer.fault_models(*case.inputs)
+        )
     yield from known if Trait.INDEX in case.layer.traits else _and_in_some_columns(case, rows, known)
     yield from _at_one_place(case, rows)
     for mistake in layout.mistakes(case):

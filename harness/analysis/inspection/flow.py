@@ -564,18 +564,18 @@ class _Function:
         return {leader: self._block(leader, leaders, edges) for leader in leaders if self._at(leader)}
 
     def _block(self, leader: int, leaders: set[int], edges: Mapping[int, list[int]]) -> Block:
-        found: list[Instruction] = []
+        instructions: list[Instruction] = []
         address = leader
         while True:
             instruction = self._at(address)
             if instruction is None:
-                return found, []
-            found.append(instruction)
+                return instructions, []
+            instructions.append(instruction)
             if address in edges:
-                return found, edges[address]
+                return instructions, edges[address]
             address += instruction.size
             if address in leaders:
-                return found, [address]
+                return instructions, [address]
 
     def _at(self, address: int) -> Instruction | None:
         """Return the instruction; a part of the function in another place (.cold) is joined to it."""
@@ -698,7 +698,7 @@ class _Function:
         full, copied = FULL_MASK.match(instruction.text), COPIED_MASK.match(instruction.text)
         gather = GATHER.match(instruction.text)
         changed = {*self._analysis.decoder.register_names(instruction.writes), gather[2] if gather else ""}
-        after = {each for each in masks if instruction.flow != "call" and each[0] not in changed}
+        after = {mask for mask in masks if instruction.flow != "call" and mask[0] not in changed}
         if full:
             after |= {(full[2], lanes) for lanes in (8, 16) if lanes == 8 or full[1] != "b"}
         if copied:
@@ -1007,7 +1007,7 @@ class _Function:
             return None
         if not PACKS.match(text):
             self._use(instruction, *(value for value in values if value not in rest))
-        reads = any(isinstance(each, Load | Access) for each in instruction.operations)
+        reads = any(isinstance(operation, Load | Access) for operation in instruction.operations)
         result = None if reads else _from_sizes(values)
         return Computed(frozenset().union(*map(_rounded_by, rest)), reported=False) if rest else result
 

@@ -322,7 +322,7 @@ class Decoder:
         classes = {*map(self._class, registers)}
         vector = "vector" in classes
         known = _is_plain(name) or (vector and name not in _X86_WRITES_AT_RDI)
-        plain = known and prefix != "lock" and "state" not in classes and not any(each.segment for each in memories)
+        plain = known and prefix != "lock" and "state" not in classes and not any(memory.segment for memory in memories)
         whole = bool(operands) and operands[0].size == POINTER_BYTES
         kinds = "".join(_KIND.get(operand.type, "?") for operand in operands)
         names = [self._register(register) for register in registers]
@@ -330,8 +330,8 @@ class Decoder:
         text = f"{raw.mnemonic} {raw.op_str}".strip()
         if name in _X86_FLOW or name.startswith("j"):
             return _x86_flow(Instruction(raw.address, raw.size, text, (), plain=plain), given)
-        found = Instruction(raw.address, raw.size, text, tuple(self._x86_operations(given)), plain=plain)
-        return _with_units(found, 16, 8) if _is_long_vmovq(raw.bytes) else found
+        instruction = Instruction(raw.address, raw.size, text, tuple(self._x86_operations(given)), plain=plain)
+        return _with_units(instruction, 16, 8) if _is_long_vmovq(raw.bytes) else instruction
 
     def _x86_operations(self, given: _Given) -> Iterator[Operation]:
         name = given.name
@@ -360,7 +360,7 @@ class Decoder:
             yield Access(memory, write, given.raw.operands[given.kinds.index("m")].size)
         first = {*given.registers[:1]} if given.kinds.startswith("r") else set()
         vectors = _X86_VECTORS if given.name == "vzeroall" else first & _X86_VECTORS
-        operands = (each for each in given.raw.operands if each.type == x86.X86_OP_REG)
+        operands = (operand for operand in given.raw.operands if operand.type == x86.X86_OP_REG)
         accesses = zip(given.registers, operands, strict=True)
         sources = {register for register, each in accesses if each.access & capstone.CS_AC_READ}
         if given.vector and not {*given.registers} & GENERAL and "str" not in given.name:
@@ -385,13 +385,13 @@ class Decoder:
         memories = [self._arm_memory(each) for each in operands if each.type == arm64.ARM64_OP_MEM]
         kinds = "".join(_ARM_KIND.get(operand.type, "?") for operand in operands)
         given = _Given(raw, name, kinds, [_whole_arm(each) for each in short], memories, _is_whole(short), short)
-        found = Instruction(raw.address, raw.size, f"{name} {raw.op_str}".strip(), (), plain=plain)
+        instruction = Instruction(raw.address, raw.size, f"{name} {raw.op_str}".strip(), (), plain=plain)
         flow = _ARM_FLOW.get(name, "branch" if name.startswith("b.") else "")
         if flow:
             target = next((each.imm for each in reversed(operands) if each.type == arm64.ARM64_OP_IMM), None)
             tested = (Compare(tuple(given.registers)),) if flow == "branch" else ()
-            return dataclasses.replace(found, flow=flow, target=target, operations=tested)
-        return dataclasses.replace(found, operations=tuple(self._arm_operations(given)))
+            return dataclasses.replace(instruction, flow=flow, target=target, operations=tested)
+        return dataclasses.replace(instruction, operations=tuple(self._arm_operations(given)))
 
     def _arm_memory(self, operand: Any) -> Memory:
         memory = operand.mem

@@ -144,7 +144,7 @@ def questions(subject: Subject, extent: Extent | Sequence[Extent]) -> Iterator[Q
             yield composition.dividing(layer, parts)
     for part, code, of_part in zip(subject.parts, subject.codes, extents, strict=True):
         merges = [stage for stage in code.stages if stage.part is StageKind.MERGE]
-        yield from (composition.merging(part, each, subject.merges[each.name], subject.probe) for each in merges)
+        yield from (composition.merging(part, merge, subject.merges[merge.name], subject.probe) for merge in merges)
         stages = {stage.part: stage for stage in code.stages}
         for obligation in (*part.obligations(of_part), *sum_orders.obligations(part)):
             yield answers.question(obligation, part, stages[obligation.part], subject.probe)

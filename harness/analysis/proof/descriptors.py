@@ -43,7 +43,7 @@ class Descriptors:
         program, known = self.analysis.program, {place for place, *_ in self._words}
         if program.exported:
             return f"{min(program.exported)} of the program takes the place of a library's function"
-        code = {each.address: each.name for each in program.functions if each.file == NETWORK}
+        code = {function.address: function.name for function in program.functions if function.file == NETWORK}
         for place, to in program.pointers.items():
             section, holder = program.section_at(place), program.object_at(place)
             if to in code and place not in known and not (section and section.name.startswith(".got")):

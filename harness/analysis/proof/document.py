@@ -19,7 +19,7 @@ def document(
     board: BoardIdentity | None = None,
 ) -> dict[str, Any]:
     """Return the content of `proof.json`; see `ProofDocument`."""
-    found = ProofDocument(
+    proof_document = ProofDocument(
         schema=SCHEMA,
         holds=proof.holds,
         claims=[_entry(claim) for claim in proof.claims],
@@ -27,7 +27,7 @@ def document(
         fp_environment=fp_environments,
         wall_s=round(wall_s, 3),
     )
-    return (found.model_copy(update={"board": board}) if board else found).to_json()
+    return (proof_document.model_copy(update={"board": board}) if board else proof_document).to_json()
 
 
 def claim_document(claim: Claim) -> dict[str, Any]:

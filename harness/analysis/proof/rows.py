@@ -264,7 +264,7 @@ class Rows:
         convention = self.analysis.decoder.convention
         arguments = [path.registers[register] for register in convention.arguments]
         if name in self.forward.driver:
-            known = tuple(each for each in arguments[: self.analysis.arity(name)] if not each.origin)
+            known = tuple(argument for argument in arguments[: self.analysis.arity(name)] if not argument.origin)
             path.driver = (*path.driver, name, known)
         else:
             self._check_row(path, name, arguments)
@@ -447,10 +447,10 @@ class Rows:
             path.registers[to.register] = self._cut(path, value, to.bits)
 
     def _execute(self, path: _Path, instruction: Instruction, name: str, operands: list[_Operand]) -> list[_Path]:
-        values = [each.value for each in operands]
+        values = [operand.value for operand in operands]
         plain = name.removesuffix("s") if self._is_arm and name in {"adds", "subs", "ands"} else name
         condition = re.fullmatch(r"(cmov|set)(\w+)", name)
-        is_general = all(not each.register or each.register in path.registers for each in operands)
+        is_general = all(not operand.register or operand.register in path.registers for operand in operands)
         if name in {"mov", "movabs", "movz", "adrp", "adr"}:
             self._write(path, operands[0], values[1])
         elif name == "movk":
@@ -505,7 +505,7 @@ class Rows:
             for part, holds in parts:
                 part.flags = (operands[0].value, operands[1].value, operands[0].bits, False) if holds else literal
             return [part for part, _ in parts]
-        values = [each.value for each in operands[1:3]] if name != "cset" else [Linear(1), Linear(0)]
+        values = [operand.value for operand in operands[1:3]] if name != "cset" else [Linear(1), Linear(0)]
         one, other = values if name in {"csel", "csinc", "cset"} else (self.plus(values[0], Linear(1)), values[0])
         return self._choose(path, condition, operands[0], one, self.plus(other, Linear(int(name == "csinc"))))
 
@@ -525,7 +525,7 @@ class Rows:
             path.registers[base] = self.plus(address, by)
 
     def _compute(self, path: _Path, name: str, operands: list[_Operand], *, changes_flags: bool) -> None:
-        to, values = operands[0], [each.value for each in operands]
+        to, values = operands[0], [operand.value for operand in operands]
         if name == "xor" and operands[0].register and operands[0].register == operands[-1].register:
             values = [Linear(0), Linear(0)]
         sources = values if len(values) < 3 and not (self._is_arm and name == "neg") else values[1:]
@@ -539,9 +539,9 @@ class Rows:
         """Forget what an instruction changes that is not interpreted."""
         for register in instruction.written & path.registers.keys():
             path.registers[register] = self._unknown()
-        for each in operands:
-            if each.address is not None:
-                self._store(path, each.address, None, 64)
+        for operand in operands:
+            if operand.address is not None:
+                self._store(path, operand.address, None, 64)
         path.flags = path.flags if self._is_arm and not instruction.text.startswith("fcm") else None
 
     # Arithmetic.

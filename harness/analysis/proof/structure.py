@@ -114,9 +114,9 @@ class Inspected:
     @cached_property
     def functions(self) -> Sequence[tuple[str, Facts]]:
         """Return all functions of the program, without what fills the space between them."""
-        unnamed = [each for each in self.analysis.functions if each.name.startswith("code at")]
+        unnamed = [function for function in self.analysis.functions if function.name.startswith("code at")]
         filled = {each for each in unnamed if self.analysis.is_padding(each) or self.analysis.is_veneers(each)}
-        names = [self.analysis.name(each) for each in self.analysis.functions if each not in filled]
+        names = [self.analysis.name(function) for function in self.analysis.functions if function not in filled]
         return [(name, self.analysis.facts(name)) for name in names]
 
     @cached_property
@@ -142,7 +142,7 @@ class Inspected:
     @cached_property
     def tables(self) -> Mapping[str, bytes]:
         """Return the contents of all tables by their names."""
-        return {each.name: each.content for each in self.generated.tables}
+        return {table.name: table.content for table in self.generated.tables}
 
     @cached_property
     def variables(self) -> Mapping[str, int]:
@@ -803,7 +803,7 @@ def _wrong_callers(found: Inspected, code: LayerCode, forward: Forward) -> str:
     callers = found.callers
     of_init = {f"{item.name}_init" for item in found.plan.items if item.target == "c:unrolled"}
     for stage in code.stages:
-        copies = [each.name for each in found.analysis.functions if each.name.split(".")[0] == stage.name]
+        copies = [function.name for function in found.analysis.functions if function.name.split(".")[0] == stage.name]
         copies = [name for name in copies if not name.endswith(".cold")]  # a separate part of the function
         parts = [name for name in copies if name != stage.name]
         if copies.count(stage.name) != 1 or parts:

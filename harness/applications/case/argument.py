@@ -67,7 +67,7 @@ def argue(
             update={"in_context_of": [*elements[name].in_context_of, *assumptions]}
         )
         elements |= assumptions
-    objectives = [ObjectiveEntry(**each) for each in template().objectives]
+    objectives = [ObjectiveEntry(**objective) for objective in template().objectives]
     used = gsn.reached(
         {name: [*one.supported_by, *one.in_context_of] for name, one in elements.items()}, [next(iter(elements))]
     )
@@ -80,14 +80,14 @@ class _Filled:
     def __init__(self, request: RequestEntry, model: ModelEntry, leaves: Mapping[str, Leaf]) -> None:
         self._leaves, self._jinja = leaves, SandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
         self._jinja.filters |= {"count": "{:,}".format, "plural": plural, "percent": "{:.2%}".format}
-        options = "".join(f" {each}" for each in request.options)
+        options = "".join(f" {option}" for option in request.options)
         self._common = {"board": request.board, "model": model, "asked": request.model, "options": options}
 
     def element(self, name: str, stated: Mapping[str, Any]) -> ElementEntry:
         """Return an element other than a solution; a goal without one of its solutions is undeveloped."""
         supports = list(stated.get(gsn.SUPPORTED_BY, ()))
         solutions = [each for each in supports if gsn.kind_of(each) == gsn.SOLUTION]
-        missing = [each for each in solutions if self._found(each) is None]
+        missing = [solution for solution in solutions if self._found(solution) is None]
         developed = gsn.kind_of(name) not in {gsn.GOAL, gsn.STRATEGY} or (supports and not missing)
         more: dict[str, Any] = {"supported_by": supports}
         if not developed:
@@ -153,6 +153,6 @@ def same_argument(document: CaseDocument, leaves: Mapping[str, Leaf]) -> str:
         stated, found = document.elements.get(name), elements.get(name)
         if stated is None or found is None or stated.to_json() != found.to_json():
             return f"element {name} is not what the leaves and the template give"
-    if [each.to_json() for each in document.objectives] != [each.to_json() for each in objectives]:
+    if [objective.to_json() for objective in document.objectives] != [objective.to_json() for objective in objectives]:
         return "the objectives are not those of the template"
     return "" if list(document.elements) == list(elements) else "the elements have another order"

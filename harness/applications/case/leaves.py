@@ -122,12 +122,12 @@ def _of_bounds(content: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
 
 
 def _of_decision(content: Mapping[str, Any], kind: str = DECISION) -> tuple[dict[str, Any], Any]:
-    found = AnyDecision(content)
+    any_decision = AnyDecision(content)
     entry = _entry(kind, content["harness"].get("revision"), "", str(content["began"]))
     where = "on processors, without a board" + (
         "; a certificate, whose slabs were not decided again" if kind == CERTIFICATE else ""
     )
-    return entry | {"model_sha256": found.model["sha256"], "where": where}, found
+    return entry | {"model_sha256": any_decision.model["sha256"], "where": where}, any_decision
 
 
 def _of_file(path: Path, case: Path) -> Leaf:
@@ -201,7 +201,7 @@ def _bounds_all(leaf: Leaf) -> bool | None:
 
 def _composed(leaf: Leaf) -> bool:
     found = leaf.document.assessment
-    return bool(found.sound and found.equivalence["equal"] and not any(each.counterexamples for each in found.checks))
+    return bool(found.sound and found.equivalence["equal"] and not any(check.counterexamples for check in found.checks))
 
 
 ROLES: Mapping[str, Role] = {

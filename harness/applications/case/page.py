@@ -73,8 +73,13 @@ def pages(document: CaseDocument) -> dict[str, str]:
     drawn = picture(document)
     states = document.states()
     rows = [
-        (each, states[each.goal], document.leaves_below(each.goal), document.undeveloped_below(each.goal))
-        for each in document.objectives
+        (
+            objective,
+            states[objective.goal],
+            document.leaves_below(objective.goal),
+            document.undeveloped_below(objective.goal),
+        )
+        for objective in document.objectives
     ]
     yaml_sha256 = hashlib.sha256(yaml_of(document).encode()).hexdigest()
     goals = [name for name in document.elements if gsn.kind_of(name) == gsn.GOAL]
@@ -115,11 +120,21 @@ def table(document: CaseDocument) -> str:
     states, written = document.states(), io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow(("objective", "section", "text", "goal", "state", "evidence", "origins", "undeveloped", "limits"))
-    for each in document.objectives:
-        leaves = document.leaves_below(each.goal)
+    for objective in document.objectives:
+        leaves = document.leaves_below(objective.goal)
         origins = sorted({document.leaves[leaf].origin for leaf in leaves})
-        lists = ("; ".join(leaves), "; ".join(origins), "; ".join(document.undeveloped_below(each.goal)))
-        writer.writerow((each.id, each.section, each.text, each.goal, states[each.goal], *lists, each.limits))
+        lists = ("; ".join(leaves), "; ".join(origins), "; ".join(document.undeveloped_below(objective.goal)))
+        writer.writerow(
+            (
+                objective.id,
+                objective.section,
+                objective.text,
+                objective.goal,
+                states[objective.goal],
+                *lists,
+                objective.limits,
+            )
+        )
     return written.getvalue()
 
 

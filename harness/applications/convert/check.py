@@ -62,7 +62,7 @@ class ConversionCheck:
     @property
     def holds(self) -> bool:
         """Return whether every layer holds, in both files."""
-        return self.outputs_alike and all(each.holds for each in self.layers)
+        return self.outputs_alike and all(layer.holds for layer in self.layers)
 
 
 def outputs_of(network: Network) -> list[str]:
@@ -79,7 +79,7 @@ def check(network: Network, file: Converted, count: int, seed: int, advance: Cal
     layers = network.layers
     every = convert_network(network, [layer.output.name for layer in layers])
     full, plain = Interpreter(encode(every.file)), Interpreter(encode(file.file))
-    found = ConversionCheck(
+    conversion_check = ConversionCheck(
         [LayerCheck(layer, every.claims[layer.name], every.operators[layer.name]) for layer in layers],
         count,
         len(file.file.operators),
@@ -89,16 +89,16 @@ def check(network: Network, file: Converted, count: int, seed: int, advance: Cal
     for part in parts(network, count, seed):
         values = network.values(part)
         outputs, last = full.run_all(_stored(every, values)), plain.run_all(_stored(file, values))
-        for each, function in zip(found.layers, evaluate, strict=True):
+        for each, function in zip(conversion_check.layers, evaluate, strict=True):
             layer = each.layer
             values[layer.output.name] = actual = decoded(outputs, every.layers[layer.name], layer.dtype)
             _compare(each, function, [values[name] for name in layer.sources], actual)
         for layer in layers:
             if file.layers[layer.name].tensor in last:
                 other = decoded(last, file.layers[layer.name], layer.dtype)
-                found.outputs_alike &= not difference_map(values[layer.output.name], other).any()
+                conversion_check.outputs_alike &= not difference_map(values[layer.output.name], other).any()
         advance(len(part))
-    return found
+    return conversion_check
 
 
 def _stored(file: Converted, values: Mapping[str, Array]) -> Iterator[dict[int, Array]]:
@@ -117,16 +117,16 @@ def check_standard(
     operators = standard.operators_of(model, network)
     claims = (Claim.BOUNDED if layer.errors.has_tolerance else Claim.EXACT for layer in layers)
     checks = [LayerCheck(layer, claim, operators[layer.name]) for layer, claim in zip(layers, claims, strict=True)]
-    found = ConversionCheck(checks, count, len(model.graph.node))
+    conversion_check = ConversionCheck(checks, count, len(model.graph.node))
     evaluate = [layer.prepare() for layer in layers]
     for part in parts(network, count, seed):
         values = network.values(part) | every.outputs(part)
-        for each, function in zip(found.layers, evaluate, strict=True):
+        for each, function in zip(conversion_check.layers, evaluate, strict=True):
             _compare(each, function, [values[name] for name in each.layer.sources], values[each.layer.output.name])
         for name, output in plain.outputs(part).items():
-            found.outputs_alike &= not difference_map(values[name], output).any()
+            conversion_check.outputs_alike &= not difference_map(values[name], output).any()
         advance(len(part))
-    return found
+    return conversion_check
 
 
 def encoded(vector: Array, value: Value) -> Array:

@@ -190,7 +190,7 @@ def _document(network: Network, path: Path, to: str, result: _Result, seed: int)
         "outputs_alike": found.outputs_alike,
         "operators": found.operators,
         **({"not_delegated": list(found.own)} if to == TFLITE else {}),
-        "layers": [_row(each, result) for each in found.layers],
+        "layers": [_row(layer, result) for layer in found.layers],
     }
 
 

@@ -90,13 +90,13 @@ class Bounds:
     def _greater(self, left: int, right: int, *, strict: bool) -> Mask:
         """Return where score `left` is greater than score `right` (or equal, unless `strict`) for each vector."""
         low, high, last = self.low[:, left], self.high[:, right], self.network.steps[-1]
-        found: Mask = low > high if strict else low >= high
+        mask: Mask = low > high if strict else low >= high
         if (least := self.least_differences.get((left, right))) is None:
-            return found
+            return mask
         if not strict or last.is_float:  # rounding is monotone
-            return found | (least > 0 if strict else least >= 0)
+            return mask | (least > 0 if strict else least >= 0)
         # numbers that differ by more than 1 have different codes, unless both are clamped: 1.5 and 2.5 both become 2
-        return found | ((least > 1) & (low > last.low) & (high < last.high))
+        return mask | ((least > 1) & (low > last.low) & (high < last.high))
 
 
 @dataclass(frozen=True, eq=False)

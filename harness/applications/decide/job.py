@@ -145,11 +145,13 @@ class Job(Stated):
         try:
             regions, facts = load_arrays(self._file(task), "regions", "facts")
             codes, time_s, cpu_s, *by = facts
-            found = slabs.Result(task.first, task.last, int(codes), regions, float(time_s), float(cpu_s), *map(str, by))
+            result = slabs.Result(
+                task.first, task.last, int(codes), regions, float(time_s), float(cpu_s), *map(str, by)
+            )
         except UNREADABLE:
             return None
-        whole = found.code_vectors == task.code_vectors and regions.shape == task.shape and regions.dtype == np.uint8
-        return found if whole else None
+        whole = result.code_vectors == task.code_vectors and regions.shape == task.shape and regions.dtype == np.uint8
+        return result if whole else None
 
     def regions(self, task: slabs.Task) -> Sets | None:
         """Return the stored decisions of a slab; None if there are none."""

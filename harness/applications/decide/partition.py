@@ -143,7 +143,7 @@ class Partition:
         owner = np.arange(len(numbers))
         ends = [
             np.stack([side[index] for side, index in zip(sides, intervals.T, strict=True)], axis=1)
-            for sides in ([each.first for each in self.codes], [each.last for each in self.codes])
+            for sides in ([code.first for code in self.codes], [code.last for code in self.codes])
         ]
         low, high = ends
         for index, (axis, codes) in enumerate(zip(self.axes, self.codes, strict=True)):

@@ -188,10 +188,10 @@ def table(path: Path, decisions: Sequence[str]) -> tuple[tuple[Axis, ...], Sets]
             names, units, wraps = (arrays[key] for key in ("axes", "units", "wraps"))
             cuts = [arrays[f"cuts_{index}"].astype(np.float64) for index in range(len(names))]
             best, outputs = arrays["advisories"], [str(name) for name in arrays["names"]]
-        vectors = len(names) == len(units) == len(wraps) and all(each.ndim == 1 for each in cuts)
+        vectors = len(names) == len(units) == len(wraps) and all(cut.ndim == 1 for cut in cuts)
     except UNREADABLE as error:
         raise RequestError(f"cannot read the table {path}: {error}", hint) from error
-    shape = tuple(each.size for each in cuts)
+    shape = tuple(cut.size for cut in cuts)
     if best.dtype != np.uint8 or best.shape != shape or not vectors:
         raise RequestError(f"{path}: advisories are {best.dtype} {best.shape}, the cuts give uint8 {shape}", hint)
     if outputs != [*decisions]:
@@ -201,7 +201,7 @@ def table(path: Path, decisions: Sequence[str]) -> tuple[tuple[Axis, ...], Sets]
         )
     if not best.all() or (best >> len(outputs)).any():
         raise RequestError(f"{path}: a point has no advisory, or one beyond {len(outputs)}", hint)
-    if not all(np.isfinite(each).all() for each in cuts):
+    if not all(np.isfinite(cut).all() for cut in cuts):
         raise RequestError(f"{path}: a cut is not finite", hint)
     axes = tuple(
         Axis(str(name), str(unit), tuple(map(Fraction, map(float, each))), bool(wrap))

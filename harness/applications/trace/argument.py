@@ -53,9 +53,15 @@ def entries(
     found = []
     for task, entry in zip(plan.tasks, tasks, strict=True):
         part = plan.part(task)
-        own = [each for each in functions if list(each.owner.tasks) == [task.name] and each.kind in {"stage", "kernel"}]
-        shared = [each for each in functions if task.name in each.owner.tasks and len(each.owner.tasks) > 1]
-        tables = [each for each in constants if each.kind == "table" and task.name in each.owner.tasks]
+        own = [
+            function
+            for function in functions
+            if list(function.owner.tasks) == [task.name] and function.kind in {"stage", "kernel"}
+        ]
+        shared = [
+            function for function in functions if task.name in function.owner.tasks and len(function.owner.tasks) > 1
+        ]
+        tables = [constant for constant in constants if constant.kind == "table" and task.name in constant.owner.tasks]
         steps = [
             _node(part, entry),
             _formula(part),
@@ -141,9 +147,11 @@ def _formula(part: Layer) -> StepEntry:
 def _loops(functions: Sequence[FunctionEntry], sources: Sources, task: TaskEntry) -> StepEntry:
     """Return the loops of each function and of those that are inlined into it, with the line of each definition."""
     texts = []
-    for each in functions:
-        inlined = [(one.file, one.line, one.name) for one in each.inlined]
-        for depth, (file, line, name) in enumerate([(each.file or "", each.line or 0, each.name), *inlined]):
+    for function in functions:
+        inlined = [(one.file, one.line, one.name) for one in function.inlined]
+        for depth, (file, line, name) in enumerate(
+            [(function.file or "", function.line or 0, function.name), *inlined]
+        ):
             body = sources.body(file, line, name)
             if body is not None:
                 loops = "; ".join(body.loops) or "no loop"
@@ -161,14 +169,14 @@ def _loops(functions: Sequence[FunctionEntry], sources: Sources, task: TaskEntry
 
 def _constants(tables: Sequence[ConstantEntry], all_data: Sequence[ConstantEntry], task: str) -> StepEntry:
     texts = [
-        f"{each.name}: {each.dtype} {'x'.join(map(str, each.shape or ()))}, SHA-256 {each.expected_sha256}"
-        f"{'' if each.sha256 else ', written by init'}{'; ' + each.origin if each.origin else ''}"
-        for each in tables
+        f"{table.name}: {table.dtype} {'x'.join(map(str, table.shape or ()))}, SHA-256 {table.expected_sha256}"
+        f"{'' if table.sha256 else ', written by init'}{'; ' + table.origin if table.origin else ''}"
+        for table in tables
     ]
     unnamed = sum(each.name is None and task in each.owner.tasks for each in all_data)
     if unnamed:
         texts.append(f"{plural(unnamed, 'constant')} of the compiler without a name, from literals of the code")
-    held = [each for each in tables if each.sha256]
+    held = [table for table in tables if table.sha256]
     equal = sum(each.sha256 == each.expected_sha256 for each in held)
     shown = [f"bytes of the program file, compared now: {equal} of {plural(len(held), 'table')} equal"] if held else []
     if tables:
@@ -177,9 +185,11 @@ def _constants(tables: Sequence[ConstantEntry], all_data: Sequence[ConstantEntry
 
 
 def _code(functions: Sequence[FunctionEntry], flags: Sequence[str]) -> StepEntry:
-    places = [f"{each.name}: {each.address:#x} to {each.address + each.size:#x}" for each in functions]
+    places = [
+        f"{function.name}: {function.address:#x} to {function.address + function.size:#x}" for function in functions
+    ]
     exact = [flag for flag in flags if flag in EXACTNESS_FLAGS]
-    fused = sum(each.fused for each in functions)
+    fused = sum(function.fused for function in functions)
     return StepEntry(
         step="loops to machine code",
         statement="\n".join([*places, f"compiled with {' '.join(exact)}"]),
@@ -188,6 +198,6 @@ def _code(functions: Sequence[FunctionEntry], flags: Sequence[str]) -> StepEntry
 
 
 def _schedule(task: str, functions: Sequence[FunctionEntry]) -> StepEntry:
-    forward = [each for each in functions if each.kind == "forward" and task in each.owner.tasks]
+    forward = [function for function in functions if function.kind == "forward" and task in function.owner.tasks]
     lines = [f"{each.name} calls {', '.join(each.calls) or 'no function'} for each vector" for each in forward]
     return StepEntry(step="machine code to execution", statement="\n".join(lines), shown_by=[OF_FORWARD])

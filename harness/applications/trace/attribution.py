@@ -269,7 +269,7 @@ class Attribution:
 
     @cached_property
     def _of_functions(self) -> dict[str, Owner]:
-        return {self.analysis.name(each.symbol): each.owner for each in self.functions}
+        return {self.analysis.name(function.symbol): function.owner for function in self.functions}
 
     @cached_property
     def objects(self) -> list[Attributed]:
@@ -364,7 +364,7 @@ class Attribution:
 
     def function_entries(self) -> list[FunctionEntry]:
         """Return the functions for the document."""
-        return [self._function_entry(each) for each in self.functions]
+        return [self._function_entry(function) for function in self.functions]
 
     def _function_entry(self, each: Attributed) -> FunctionEntry:
         symbol, place = each.symbol, each.defined.place if each.defined else None
@@ -392,7 +392,7 @@ class Attribution:
     def constant_entries(self) -> list[ConstantEntry]:
         """Return the data for the document."""
         tables = {table.name: table for table in self.generated.tables}
-        return [self._constant_entry(each, tables.get(each.symbol.name)) for each in self.constants]
+        return [self._constant_entry(constant, tables.get(constant.symbol.name)) for constant in self.constants]
 
     def _constant_entry(self, each: Attributed, table: Table | None) -> ConstantEntry:
         symbol, place = each.symbol, each.defined.place if each.defined else None
@@ -460,7 +460,7 @@ class Attribution:
 
     def differing(self) -> list[str]:
         """Return the names of tables whose bytes in the program are not those that the model gives, or are missing."""
-        held = {each.symbol.name: each.symbol for each in self.constants if each.kind == "table"}
+        held = {constant.symbol.name: constant.symbol for constant in self.constants if constant.kind == "table"}
         return [
             table.name
             for table in self.generated.tables

@@ -240,8 +240,8 @@ def _tell_address(found: Traced, document: TraceabilityDocument, address: int, c
 
 
 def _range(found: Traced) -> tuple[int, int]:
-    sections = [each for each in found.analysis.program.sections if each.address and not each.thread_local]
-    return min(each.address for each in sections), max(each.end for each in sections)
+    sections = [section for section in found.analysis.program.sections if section.address and not section.thread_local]
+    return min(section.address for section in sections), max(section.end for section in sections)
 
 
 def _owner(owner: OwnerEntry) -> str:
@@ -262,7 +262,7 @@ def _table(document: TraceabilityDocument) -> Table:
     """Return the links from nodes to code, node by node."""
     title = f"{document.model} on {document.board}, {document.machine}, program {document.program_sha256[:16]}"
     table = Table("node", "item", "kind", "symbol", "type", "SHA-256", "source", "addresses", title=title)
-    tasks = {each.name: each for each in document.tasks}
+    tasks = {task.name: task for task in document.tasks}
     for node in document.nodes:
         for name in node.tasks:
             rows = [each for each in document.all if each.name and name in each.owner.tasks]
@@ -332,8 +332,8 @@ def _summary(document: TraceabilityDocument) -> Iterator[Text]:
 
 def _csv(document: TraceabilityDocument) -> str:
     """Return all links, one for each owner of each function and constant."""
-    nodes = {name: each for each in document.nodes for name in each.tasks}
-    tasks = {each.name: each for each in document.tasks}
+    nodes = {name: node for node in document.nodes for name in node.tasks}
+    tasks = {task.name: task for task in document.tasks}
     file = io.StringIO()
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(COLUMNS)

@@ -53,13 +53,13 @@ def html(traced: Traced, document: TraceabilityDocument) -> str:
         {
             "node": node,
             "task": tasks[name],
-            "tables": [each for each in document.constants if each.name and name in each.owner.tasks],
+            "tables": [constant for constant in document.constants if constant.name and name in constant.owner.tasks],
             "functions": [
-                Shown(each, list(_blocks(traced, each)))
-                for each in document.functions
-                if name in each.owner.tasks and each.kind in KINDS
+                Shown(function, list(_blocks(traced, function)))
+                for function in document.functions
+                if name in function.owner.tasks and function.kind in KINDS
             ],
-            "devices": [each for each in document.devices if name in each.tasks],
+            "devices": [device for device in document.devices if name in device.tasks],
             "argument": by_task[name],
         }
         for node in document.nodes

@@ -39,7 +39,7 @@ def read(analysis: Analysis) -> References:
     for function in analysis.functions:
         called = calls[function.address] = set()
         instructions = list(analysis.decoded(function).values())
-        fused[function.address] = sum(each.text.startswith(FUSED) for each in instructions)
+        fused[function.address] = sum(instruction.text.startswith(FUSED) for instruction in instructions)
         for to in _targets(instructions, absolute=not program.position_independent):
             callee = analysis.function_holding(to)
             if callee is None:
@@ -56,16 +56,16 @@ def read(analysis: Analysis) -> References:
 def _targets(instructions: list[Instruction], *, absolute: bool) -> Iterator[int]:
     """Yield the addresses to which instructions jump, or which they compute or access."""
     pages: dict[str, int] = {}
-    for each in instructions:
-        if each.target is not None:
-            yield each.target
-        if each.through is not None and each.through.base is None:
-            yield each.through.offset
-        for operation in each.operations:
+    for instruction in instructions:
+        if instruction.target is not None:
+            yield instruction.target
+        if instruction.through is not None and instruction.through.base is None:
+            yield instruction.through.offset
+        for operation in instruction.operations:
             yield from _addresses(operation, pages, absolute=absolute)
-        for register in each.written:
+        for register in instruction.written:
             pages.pop(register, None)
-        pages |= {one.to: one.value for one in each.operations if isinstance(one, Address) and one.page}
+        pages |= {one.to: one.value for one in instruction.operations if isinstance(one, Address) and one.page}
 
 
 def _addresses(operation: Operation, pages: Mapping[str, int], *, absolute: bool) -> Iterator[int]:

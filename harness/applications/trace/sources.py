@@ -23,7 +23,7 @@ class Body:
     @property
     def loops(self) -> list[str]:
         """Return the heads of its loops in their order."""
-        return [found[1] for line in self.lines if (found := LOOP.search(line.rstrip(" \\")))]
+        return [match[1] for line in self.lines if (match := LOOP.search(line.rstrip(" \\")))]
 
 
 @dataclass(frozen=True)

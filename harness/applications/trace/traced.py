@@ -162,9 +162,9 @@ class Traced:
 
 def _in_text(file: str, text: str, kernels: dict[str, list[str]]) -> Iterator[DeviceEntry]:
     for name, tasks in kernels.items():
-        found = re.search(DEFINITION.format(name=re.escape(name)), text)
-        if found:
-            line = text.count("\n", 0, found.start()) + 1
+        match = re.search(DEFINITION.format(name=re.escape(name)), text)
+        if match:
+            line = text.count("\n", 0, match.start()) + 1
             yield DeviceEntry(file=file, name=name, kind="source", line=line, address=None, size=None, tasks=tasks)
 
 

@@ -158,15 +158,15 @@ def _evidence(documents: Sequence[tuple[Path, Mapping[str, Any]]]) -> Evidence:
     from harness.applications.view import facts
     from harness.runs.facts import clean
 
-    found = facts.Evidence()
+    evidence = facts.Evidence()
     for folder, document in sorted(documents, key=lambda one: one[1].get("kind") == "measure"):
         read = facts.of_measurement if document.get("kind") == "measure" else facts.of_run
         try:
-            found += read(clean(document))
+            evidence += read(clean(document))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             hint = f"check it: harness verify {folder}"
             raise RequestError(f"--run {folder}: run.json contradicts itself: {error}", hint) from error
-    return found
+    return evidence
 
 
 def _distributions(

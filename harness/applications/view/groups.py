@@ -46,14 +46,18 @@ def groupings(vertices: Sequence[Vertex], items: Mapping[str, str]) -> dict[str,
     found = {"name scope": _scopes(vertices), "repeated block": _blocks(vertices)}
     if len(set(items.values())) > 1:
         found = {"item": _by_item(vertices, items), **found}
-    grouped = {name: group for name, group in found.items() if any(isinstance(each, Group) for each in group.members)}
+    grouped = {
+        name: group for name, group in found.items() if any(isinstance(member, Group) for member in group.members)
+    }
     everything = Group("", tuple(range(len(vertices))))
     return {name: _divided(group, vertices) for name, group in {**grouped, "none": everything}.items()}
 
 
 def _divided(group: Group, vertices: Sequence[Vertex]) -> Group:
     """Return the group with at most MOST_MEMBERS members in each: more are divided into parts of PART each."""
-    members: list[Member] = [_divided(each, vertices) if isinstance(each, Group) else each for each in group.members]
+    members: list[Member] = [
+        _divided(member, vertices) if isinstance(member, Group) else member for member in group.members
+    ]
     while len(members) > MOST_MEMBERS:
         parts = [tuple(members[start : start + PART]) for start in range(0, len(members), PART)]
         members = [

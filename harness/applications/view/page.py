@@ -76,7 +76,10 @@ def document(content: Content) -> dict[str, Any]:
         "expanded": EXPANDED,
         "drawnFrom": content.drawn_from,
         "timed": content.evidence.timed,
-        "findings": [[each.severity, each.node, each.edge, each.reason, each.advice] for each in content.findings],
+        "findings": [
+            [finding.severity, finding.node, finding.edge, finding.reason, finding.advice]
+            for finding in content.findings
+        ],
         "graphs": graphs,
         "formulas": list(formulas),
         "layouts": [
@@ -123,7 +126,9 @@ def _node(
         "domain": vertex.domain,
         "reads": [tensors.get(name, -1) for name in vertex.reads],
         "writes": [tensors.get(name, -1) for name in vertex.writes],
-        "attributes": [[each.name, each.kind, each.text, each.graph] for each in vertex.attributes],
+        "attributes": [
+            [attribute.name, attribute.kind, attribute.text, attribute.graph] for attribute in vertex.attributes
+        ],
         "function": vertex.function,
         "text": vertex.text,
     }

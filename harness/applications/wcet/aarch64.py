@@ -110,10 +110,10 @@ def _action(raw: Any) -> Action | None:
     name = raw.mnemonic
     if name in _NOTHING or name.startswith("prf"):
         return None
-    if any(each.type == arm64.ARM64_OP_MEM for each in raw.operands):
+    if any(operand.type == arm64.ARM64_OP_MEM for operand in raw.operands):
         return _access(raw)
-    registers = [_name(raw, each.reg) for each in raw.operands if each.type == arm64.ARM64_OP_REG]
-    integer = all(re.fullmatch(r"[xw](\d+|zr)|w?sp|fp|lr", each) for each in registers)
+    registers = [_name(raw, operand.reg) for operand in raw.operands if operand.type == arm64.ARM64_OP_REG]
+    integer = all(re.fullmatch(r"[xw](\d+|zr)|w?sp|fp|lr", register) for register in registers)
     if integer and name in _INTEGER:
         return _INTEGER[name](raw)
     return _vector_copy(raw, registers) or _written(raw)
@@ -122,7 +122,7 @@ def _action(raw: Any) -> Action | None:
 def _vector_copy(raw: Any, registers: list[str]) -> Action | None:
     """Return the action of an instruction that copies a whole vector or clears it."""
     name = raw.mnemonic
-    if name == "mov" and len(registers) == 2 and all(each[0] in "qv" for each in registers) and _is_whole(raw):
+    if name == "mov" and len(registers) == 2 and all(register[0] in "qv" for register in registers) and _is_whole(raw):
         to, source = map(_number, registers)
         return lambda state, _: _set(state, to, state.registers[source])
     if name == "movi" and raw.operands[1].type == arm64.ARM64_OP_IMM and raw.operands[1].imm == 0:
@@ -132,14 +132,14 @@ def _vector_copy(raw: Any, registers: list[str]) -> Action | None:
 
 
 def _is_whole(raw: Any) -> bool:
-    return all(each.vector_index < 0 for each in raw.operands) and ".8b" not in raw.op_str
+    return all(operand.vector_index < 0 for operand in raw.operands) and ".8b" not in raw.op_str
 
 
 def _written(raw: Any) -> Action:
     """Return the action of an instruction that is not followed: what it writes is data."""
     names = [_name(raw, each) for each in raw.regs_access()[1]]
-    names += [_name(raw, each.reg) for each in raw.operands[:1] if each.type == arm64.ARM64_OP_REG]
-    numbers = {_number(each) for each in names if each not in _STATUS}
+    names += [_name(raw, operand.reg) for operand in raw.operands[:1] if operand.type == arm64.ARM64_OP_REG]
+    numbers = {_number(name) for name in names if name not in _STATUS}
     if STACK in numbers:
         raise RefusedError(f"{raw.mnemonic} {raw.op_str} changes the stack pointer", "build with other flags")
     flags = raw.update_flags or bool(set(names) & _STATUS) or raw.mnemonic in {"fcmp", "fcmpe", "fccmp", "fccmpe"}
@@ -391,7 +391,7 @@ def _field(raw: Any) -> Action:
 def _inserted(raw: Any) -> Action:
     """Return the action of bfi and bfxil."""
     width, name = _width(raw), raw.mnemonic
-    low, count = (each.imm for each in raw.operands[2:4])
+    low, count = (operand.imm for operand in raw.operands[2:4])
     bits = (1 << count) - 1
 
     def compute(old: Value, new: Value) -> Value:
@@ -673,7 +673,7 @@ def _access(raw: Any) -> Action:
     position = next(index for index, each in enumerate(operands) if each.type == arm64.ARM64_OP_MEM)
     memory = operands[position]
     base = _number(_name(raw, memory.mem.base))
-    data = [_name(raw, each.reg) for each in operands[:position] if each.type == arm64.ARM64_OP_REG]
+    data = [_name(raw, operand.reg) for operand in operands[:position] if operand.type == arm64.ARM64_OP_REG]
     place = _place(raw, memory)
     followed = operands[position + 1] if position + 1 < len(operands) else None
     if followed is not None and followed.type != arm64.ARM64_OP_IMM:
@@ -726,11 +726,11 @@ def _fitted(value: Get) -> Get:
 
 def _size(name: str, data: list[str]) -> tuple[int, bool, bool]:
     """Return the bytes of each register in memory, whether a load extends their sign, and whether it is simple."""
-    found = re.fullmatch(r"(ld|st)(u?r|n?p)(s?)([bhw]?)", name)
-    if not found:
+    match = re.fullmatch(r"(ld|st)(u?r|n?p)(s?)([bhw]?)", name)
+    if not match:
         return 0, False, False
-    size = {"b": 1, "h": 2, "w": 4}.get(found[4]) or _bits(data[0]) // 8
-    return size, bool(found[3]), True
+    size = {"b": 1, "h": 2, "w": 4}.get(match[4]) or _bits(data[0]) // 8
+    return size, bool(match[3]), True
 
 
 def _other_access(raw: Any, base: int, *, store: bool) -> Action:

@@ -86,7 +86,7 @@ class Bounds:
 
     def instructions(self, item: str | None = None) -> int:
         """Return the instructions for one vector of an item, or of all items: program and library."""
-        return sum(each.instructions + each.library for each in self.layers if item in {None, each.item})
+        return sum(layer.instructions + layer.library for layer in self.layers if item in {None, layer.item})
 
 
 def assumed(call: LibraryCall) -> int:

@@ -499,7 +499,7 @@ class _Run:
         """
         weaker = None
         for form, size in deferred.stores:
-            if any(each.limit >= UNLIMITED for each in form.factors):
+            if any(factor.limit >= UNLIMITED for factor in form.factors):
                 self._deferred[-1].stores.add((form, size))
                 continue
             low, high = form.range
@@ -541,7 +541,7 @@ class _Run:
             state.store(address, size, fit(value, 8 * size) if size < 8 or isinstance(value, int) else value)
             return
         low, high = address.range
-        if any(each.limit >= UNLIMITED for each in address.factors):
+        if any(factor.limit >= UNLIMITED for factor in address.factors):
             self._deferred[-1].stores.add((address, size))
         else:
             state.kill(low, high + size)

@@ -117,7 +117,7 @@ def bound(
     if request.core:
         optional["core"] = CoreEntry(name=request.core, llvm_mca=version, assumptions=cycles.ASSUMPTIONS)
         optional["cycles"] = sum(estimated)
-    found = WcetDocument(
+    wcet_document = WcetDocument(
         schema=SCHEMA,
         harness=HarnessEntry(version=__version__, revision=revision()),
         began=f"{began:%Y-%m-%dT%H:%M:%SZ}",
@@ -140,7 +140,7 @@ def bound(
         files={},
         **optional,
     )
-    return found, folder
+    return wcet_document, folder
 
 
 def write(folder: Path, document: WcetDocument, page: str) -> WcetDocument:

@@ -95,7 +95,9 @@ class State:
 
     def at(self, counter: Counter, value: int) -> None:
         """Replace a counter by its value."""
-        self.registers = [each.at(counter, value) if isinstance(each, Linear) else each for each in self.registers]
+        self.registers = [
+            register.at(counter, value) if isinstance(register, Linear) else register for register in self.registers
+        ]
         if isinstance(self.flags, Flags):
             self.flags = Flags(
                 self.flags.kind, _at(self.flags.a, counter, value), _at(self.flags.b, counter, value), self.flags.width
@@ -104,7 +106,7 @@ class State:
 
     def forget(self, counter: Counter) -> None:
         """Let nothing be known that depends on a counter."""
-        self.registers = [DATA if _has(each, counter) else each for each in self.registers]
+        self.registers = [DATA if _has(register, counter) else register for register in self.registers]
         if isinstance(self.flags, Flags) and (_has(self.flags.a, counter) or _has(self.flags.b, counter)):
             self.flags = DATA
         self.memory = {place: each for place, each in self.memory.items() if not _has(each[1], counter)}

@@ -118,7 +118,7 @@ class Client:
         """Return the tokens of all waiting reservations of the place, the next first."""
         entries = self.call("reservations").stdout.split("Reservation ")[1:]
         asked = f"name={self.labgrid.place}"
-        mine = [each for each in entries if asked in each.split() and "state: waiting" in each]
+        mine = [entry for entry in entries if asked in entry.split() and "state: waiting" in entry]
         return [match[1] for match in (re.match(r"'([A-Z0-9]+)'", each) for each in mine) if match]
 
 

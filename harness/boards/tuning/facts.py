@@ -101,8 +101,8 @@ def _preemption(files: Files) -> str | None:
     kernel = first_line(files, "proc/version") or ""
     if first_line(files, "sys/kernel/realtime") == "1" or "PREEMPT_RT" in kernel:
         return "PREEMPT_RT"
-    found = re.search(r"\bPREEMPT(_[A-Z]+)?\b", kernel)
-    return found[0] if found else ("none" if kernel else None)
+    match = re.search(r"\bPREEMPT(_[A-Z]+)?\b", kernel)
+    return match[0] if match else ("none" if kernel else None)
 
 
 def _system(files: Files) -> str | None:

@@ -45,9 +45,9 @@ def identify(
         kind = THIS_MACHINE
     else:
         kind = VIRTUAL if virtual_machine(files) else HARDWARE
-    found = BoardIdentity(name, kind, address, host_key, guest or _machine_id(lines), lines[BOOT_ID])
+    board_identity = BoardIdentity(name, kind, address, host_key, guest or _machine_id(lines), lines[BOOT_ID])
     try:
-        return BoardIdentity.parse(found.document(), name)
+        return BoardIdentity.parse(board_identity.document(), name)
     except ValueError as error:
         hint = f"a board needs Linux with /{BOOT_ID}, and /{MACHINE_IDS[0]} or a hostname"
         raise BoardError(f"the board does not state its identity: {error}", hint) from error

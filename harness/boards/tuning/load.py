@@ -182,7 +182,7 @@ def arguments(recipe: Recipe, cores: Collection[int], count: int, work: PurePosi
 
 def cores_of(board: Profile, item_cores: Collection[int] | None) -> tuple[int, ...]:
     """Return the cores of a load: those without an item; () means all, if every core or none has an item."""
-    pinned = {each.core for each in board.items.values()} if item_cores is None else set(item_cores)
+    pinned = {item.core for item in board.items.values()} if item_cores is None else set(item_cores)
     named = {core for core in pinned if core is not None}
     return tuple(sorted(set(range(board.cores)) - named)) if named else ()
 

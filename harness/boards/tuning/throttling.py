@@ -22,8 +22,8 @@ def throttled(snapshots: Sequence[Snapshot], wanted_khz: int | None = None) -> t
     return (
         *_events(snapshots),
         *_cooling(snapshots),
-        *_fallen("core {}: the highest frequency permitted", "kHz", [each.limit_khz for each in snapshots]),
-        *_fallen("{}: the highest frequency permitted", "Hz", [each.device_limit_hz for each in snapshots]),
+        *_fallen("core {}: the highest frequency permitted", "kHz", [snapshot.limit_khz for snapshot in snapshots]),
+        *_fallen("{}: the highest frequency permitted", "Hz", [snapshot.device_limit_hz for snapshot in snapshots]),
         *(_varied(snapshots) if wanted_khz is None else _missed(snapshots, wanted_khz)),
     )
 
@@ -53,8 +53,8 @@ def _events(snapshots: Sequence[Snapshot]) -> Iterator[str]:
 
 
 def _cooling(snapshots: Sequence[Snapshot]) -> Iterator[str]:
-    for name in dict.fromkeys(name for each in snapshots for name in each.cooling):
-        states = [each.cooling.get(name, 0) for each in snapshots]
+    for name in dict.fromkeys(name for snapshot in snapshots for name in snapshot.cooling):
+        states = [snapshot.cooling.get(name, 0) for snapshot in snapshots]
         if max(states) > 0:
             active = sum(1 for state in states if state > 0)
             yield f"{name} slowed down, up to step {max(states)}, in {active} of {len(states)} snapshots"
@@ -98,7 +98,7 @@ def _missed(snapshots: Sequence[Snapshot], wanted_khz: int) -> Iterator[str]:
 
 def _frequencies(snapshots: Sequence[Snapshot]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
-    for each in snapshots:
-        for core, value in each.frequency_khz.items():
+    for snapshot in snapshots:
+        for core, value in snapshot.frequency_khz.items():
             found.setdefault(core, []).append(value)
     return found

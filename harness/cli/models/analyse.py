@@ -75,7 +75,7 @@ def command(
         load_data(graph, file)
     except RequestError as error:  # types and shapes are known without the data
         console.note(f"{error.message}; analysed without it")
-    hints = [parse_hint(each, graph) for each in facts]
+    hints = [parse_hint(fact, graph) for fact in facts]
 
     def seeded(network: Network) -> Array | None:
         if not vectors:
@@ -148,6 +148,6 @@ def _summary(analysis: Analysis) -> str:
     edges = sum(edge.kind != "constant" for edge in analysis.edges.values())
     known = "all types and shapes are known" if analysis.is_complete else "some types or shapes are unknown"
     symbols = "".join(f"; {name} = {value}" for name, value in analysis.symbols.items())
-    severities = [str(each.severity) for each in analysis.findings]
+    severities = [str(finding.severity) for finding in analysis.findings]
     counts = ", ".join(f"{count} {each}{'s' * (count > 1)}" for each in STYLES if (count := severities.count(each)))
     return f"{edges} edges, {analysis.passes} passes: {known}{symbols}; {counts or 'no findings'}"

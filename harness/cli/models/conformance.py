@@ -150,7 +150,7 @@ def _show(console: Console, outcomes: dict[str, list[Outcome]]) -> None:
 def _row(name: str, outcomes: Sequence[Outcome]) -> list[str]:
     from harness.reference import conformance
 
-    counts = Counter(each.result for each in outcomes)
+    counts = Counter(outcome.result for outcome in outcomes)
     return [name, *(f"{counts[result]:,}" for result in conformance.RESULTS)]
 
 

@@ -71,7 +71,7 @@ def command(
     simplified.check()
     for note in simplified.notes:
         console.note(note)
-    found = propagate(before, [parse_hint(each, before) for each in facts])
+    found = propagate(before, [parse_hint(fact, before) for fact in facts])
     after, foldings = fold(before, found, prune)  # type: ignore[arg-type] # click checks the choice
     written = after.SerializeToString()
     changed = sum(bool(each.removed) for each in foldings)
@@ -114,7 +114,7 @@ def command(
 
 def _table(foldings: list[Folding]) -> Table:
     """Return a line for each component that changes, with the estimated bytes of each strategy."""
-    changed = [each for each in foldings if each.removed] or foldings[:LISTED]
+    changed = [folding for folding in foldings if folding.removed] or foldings[:LISTED]
     rows = (
         (
             ", ".join(each.component.nodes[:LISTED]) + (" ..." if len(each.component.nodes) > LISTED else ""),

@@ -30,7 +30,7 @@ def decode(onnx_bytes: bytes, name: str) -> onnx.ModelProto:
     model = models.decode(onnx_bytes, name)
     if not model.graph.node:
         raise RequestError(f"model {name!r} has no nodes", "give a complete .onnx file")
-    if any((each.domain, each.name) not in operators.by_onnx_name() for each in model.functions):
+    if any((function.domain, function.name) not in operators.by_onnx_name() for function in model.functions):
         raise RequestError(f"model {name!r} defines local functions", "inline them: onnx.inliner")
     return model
 
@@ -59,7 +59,7 @@ def analyse(
         for each in found.unanalysed
     ]
     measured = Ranges()
-    if with_ranges and all(each.severity != "error" for each in findings):
+    if with_ranges and all(finding.severity != "error" for finding in findings):
         try:
             network, steps = _network(graph)
         except RequestError as error:

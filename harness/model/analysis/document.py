@@ -38,7 +38,7 @@ class AnalysisDocument(Document):
 def of_analysis(analysis: Analysis, request: Mapping[str, Any]) -> AnalysisDocument:
     """Return the document of an analysis; `request` has the entries from `model` to `seed`."""
     parts = {
-        name: [asdict(each) for each in values]
+        name: [asdict(value) for value in values]
         for name, values in (
             ("edges", analysis.edges.values()),
             ("layers", analysis.layers),

@@ -83,12 +83,12 @@ class Analysis:
 
     def of_node(self, node: str) -> tuple[Finding, ...]:
         """Return the findings of a node."""
-        return tuple(each for each in self.findings if each.node == node)
+        return tuple(finding for finding in self.findings if finding.node == node)
 
     @property
     def is_contradictory(self) -> bool:
         """True if the graph has facts that no tensor has, so that it computes nothing."""
-        return any(each.severity == "error" for each in self.findings)
+        return any(finding.severity == "error" for finding in self.findings)
 
     @property
     def is_complete(self) -> bool:

@@ -177,7 +177,7 @@ class _Reader:
             self.notes.append("the input has the channels first, as all images of the model")
         for place, call in enumerate(self.file.operators):
             self._read(place, call)
-        outputs = [self._output(each) for each in self.file.outputs]
+        outputs = [self._output(output) for output in self.file.outputs]
         value = helper.make_tensor_value_info("input", TensorProto.FLOAT, ["vectors", *shape])
         graph = helper.make_graph(self.nodes, "network", [value], outputs, self.initializers)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)]

@@ -80,7 +80,7 @@ class FloatFile:
 
         runtime = session(self.graph.model.SerializeToString(), 1)
         name, source = self.graph.outputs[0], self.graph.input_name
-        return np.array([runtime.run([name], {source: each[None]})[0].reshape(-1) for each in vectors])
+        return np.array([runtime.run([name], {source: vector[None]})[0].reshape(-1) for vector in vectors])
 
 
 def read(path: Path, asked: Changes) -> FloatFile:

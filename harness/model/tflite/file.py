@@ -130,7 +130,7 @@ def decode(content: bytes, path: str) -> TfliteFile:
         tuple(_value(names, tensor, buffers, path) for tensor in graph.tensors),
         tuple(calls),
         tuple(int(each) for each in graph.inputs),
-        tuple(int(each) for each in graph.outputs),
+        tuple(int(output) for output in graph.outputs),
         {text(entry.name): buffers[entry.buffer] for entry in model.metadata or []},
         text(model.description),
     )

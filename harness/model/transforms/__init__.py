@@ -91,7 +91,7 @@ def apply(onnx_bytes: bytes, name: str, asked: Collection[str] = ()) -> Iterator
 
 def _record(model: onnx.ModelProto, name: str, entry: dict[str, str | int]) -> None:
     """Append an entry to the list in the metadata `transforms`; raise RequestError if that is none."""
-    metadata = {each.key: each.value for each in model.metadata_props}
+    metadata = {metadata_prop.key: metadata_prop.value for metadata_prop in model.metadata_props}
     try:
         entries = [*json.loads(metadata.get(METADATA, "[]")), entry]
     except (ValueError, TypeError) as error:

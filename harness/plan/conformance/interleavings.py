@@ -121,7 +121,7 @@ def _shared_bytes(plan: Plan, run: _Run) -> Iterator[PlanDefect]:
     places = [(index, *_place(plan, task)) for index, task in enumerate(plan.tasks) if task.offset is not None]
     for (one, start, stop), (other, begin, end) in itertools.combinations(places, 2):
         users = (one, other, *read_by.get(one, ()), *read_by.get(other, ()))
-        in_order = len({plan.tasks[each].stage for each in users}) == 1 and (over(one, other) or over(other, one))
+        in_order = len({plan.tasks[user].stage for user in users}) == 1 and (over(one, other) or over(other, one))
         if start < end and begin < stop and not in_order:
             names, both = f"{plan.tasks[one].name} and {plan.tasks[other].name}", (max(start, begin), min(stop, end))
             yield PlanDefect(

@@ -52,7 +52,7 @@ def name_of(net: Net, transition: int) -> str:
 
 def why_stuck(net: Net) -> tuple[str, ...]:
     """Return why transitions of a conflict-free net never fire; empty if all do."""
-    return tuple(_blockage(net, each) for each in blockages(net, run(net)))
+    return tuple(_blockage(net, blockage) for blockage in blockages(net, run(net)))
 
 
 def _conflict(net: Net, conflict: Conflict) -> str:

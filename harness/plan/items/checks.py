@@ -62,12 +62,12 @@ def _assigned_twice(items: Items) -> Iterator[str]:
     origins = Origins(items)
     for item, graph in items.items():
         names: set[str] = set()
-        for each in graph.instructions:
-            name = _assigns(each)
+        for instruction in graph.instructions:
+            name = _assigns(instruction)
             if name in names:
                 yield f"{name}: {item} gives it a value twice"
             names.add(name)
-            meanings[name].setdefault(_meaning(origins, item, each), _told(item, each))
+            meanings[name].setdefault(_meaning(origins, item, instruction), _told(item, instruction))
     for name, meaning in meanings.items():
         if len(meaning) > 1:
             yield f"{name} denotes different tensors: {'; '.join(meaning.values())}"
@@ -103,9 +103,9 @@ def _told(item: str, instruction: Instruction) -> str:
 def _written_twice(items: Items) -> Iterator[str]:
     writers: dict[str, list[str]] = defaultdict(list)
     for item, graph in items.items():
-        for each in graph.instructions:
-            if isinstance(each, Send):
-                writers[each.shared].append(f"{item} (of {each.data})")
+        for instruction in graph.instructions:
+            if isinstance(instruction, Send):
+                writers[instruction.shared].append(f"{item} (of {instruction.data})")
     for shared, found in writers.items():
         if len(found) > 1:
             yield f"{shared} is sent {len(found)} times: by {' and by '.join(found)}"
@@ -146,7 +146,9 @@ def _listed(send: Send) -> str:
 def _undeclared(items: Items) -> Iterator[str]:
     for item, graph in items.items():
         declared = {each.name for each in graph.shared}
-        used = dict.fromkeys(each.shared for each in graph.instructions if isinstance(each, Send | Get))
+        used = dict.fromkeys(
+            instruction.shared for instruction in graph.instructions if isinstance(instruction, Send | Get)
+        )
         for shared in used:
             if shared not in declared:
                 yield f"{shared}: {item} uses it without declaring it a variablesync"
@@ -154,9 +156,9 @@ def _undeclared(items: Items) -> Iterator[str]:
 
 def _foreign(items: Items) -> Iterator[str]:
     for item, graph in items.items():
-        known = {_assigns(each) for each in graph.instructions}
+        known = {_assigns(instruction) for instruction in graph.instructions}
         shared = {each.name for each in graph.shared}
-        reads = {name: _assigns(each) for each in graph.instructions for name in _reads(each)}
+        reads = {name: _assigns(instruction) for instruction in graph.instructions for name in _reads(instruction)}
         reads |= dict.fromkeys(final_outputs(graph), f"the outputs of {graph.name}")
         for name, reader in reads.items():
             if name in shared:
@@ -166,7 +168,11 @@ def _foreign(items: Items) -> Iterator[str]:
 
 
 def _owner(items: Items, name: str) -> str:
-    owners = [item for item, graph in items.items() if any(_assigns(each) == name for each in graph.instructions)]
+    owners = [
+        item
+        for item, graph in items.items()
+        if any(_assigns(instruction) == name for instruction in graph.instructions)
+    ]
     return f"it is {' and '.join(owners)} that has it" if owners else "no item has it"
 
 
@@ -185,16 +191,16 @@ def _late(items: Items) -> Iterator[str]:
     while moved:
         moved = False
         for item, graph in items.items():
-            for each in graph.instructions[done[item] :]:
-                if _lacks(each, known[item], sent):
+            for instruction in graph.instructions[done[item] :]:
+                if _lacks(instruction, known[item], sent):
                     break
-                known[item].add(_assigns(each))
-                sent |= {(item, each.shared)} if isinstance(each, Send) else set()
+                known[item].add(_assigns(instruction))
+                sent |= {(item, instruction.shared)} if isinstance(instruction, Send) else set()
                 done[item] += 1
                 moved = True
     for item, graph in items.items():
-        for each in graph.instructions[done[item] : done[item] + 1]:
-            yield f"{item} stops before {_assigns(each)} and waits for {_lacks(each, known[item], sent)}"
+        for instruction in graph.instructions[done[item] : done[item] + 1]:
+            yield f"{item} stops before {_assigns(instruction)} and waits for {_lacks(instruction, known[item], sent)}"
 
 
 def _lacks(instruction: Instruction, known: set[str], sent: set[tuple[str, str]]) -> str:

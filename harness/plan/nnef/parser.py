@@ -122,8 +122,13 @@ class _Document:
         if name.text not in known or name.text in self.signatures:
             again = " a second time" if name.text in self.signatures else ""
             cursor.refuse_at(name, f"a fragment of this harness, found {name}{again}", _choices(known))
-        for wanted in _fragment_words(known[name.text]):
-            cursor.match(wanted.kind, wanted.text, f" in fragment {name.text}", "the operations' formulas are fixed")
+        for fragment_word in _fragment_words(known[name.text]):
+            cursor.match(
+                fragment_word.kind,
+                fragment_word.text,
+                f" in fragment {name.text}",
+                "the operations' formulas are fixed",
+            )
         self.signatures[name.text] = _signature(known[name.text])
 
     def _interface(self) -> tuple[list[Token], list[Token]]:

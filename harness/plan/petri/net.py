@@ -159,7 +159,7 @@ class Net:
         return 1 << (self._shifts[kind] + FIELD_BITS - 1)
 
     def _packed(self, tokens: Iterable[Tokens]) -> int:
-        return sum(each.count << self._shifts[each.kind] for each in tokens)
+        return sum(token.count << self._shifts[token.kind] for token in tokens)
 
 
 def _by_kind(kinds: Iterable[Kind], arcs: Iterable[Iterable[Tokens]]) -> Mapping[Kind, tuple[int, ...]]:

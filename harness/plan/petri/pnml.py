@@ -77,8 +77,8 @@ def _arc(page: ET.Element, identifier: str, source: str, target: str, count: int
 
 def _counts(tokens: Iterable[Tokens]) -> Counter[Kind]:
     counts = Counter[Kind]()
-    for each in tokens:
-        counts[each.kind] += each.count
+    for token in tokens:
+        counts[token.kind] += token.count
     return counts
 
 

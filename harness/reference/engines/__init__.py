@@ -175,12 +175,12 @@ def _alone(layers: onnx.ModelProto, output: str) -> onnx.ModelProto:
         if wanted & set(node.output):
             nodes.append(node)
             wanted |= set(node.input)
-    found = onnx.ModelProto()
-    found.CopyFrom(layers)
-    found.graph.Clear()
-    found.graph.name = layers.graph.name
-    found.graph.node.extend(reversed(nodes))
-    found.graph.input.extend(value for value in layers.graph.input if value.name in wanted)
-    found.graph.output.extend(value for value in layers.graph.output if value.name == output)
-    found.graph.initializer.extend(tensor for tensor in layers.graph.initializer if tensor.name in wanted)
-    return found
+    model_proto = onnx.ModelProto()
+    model_proto.CopyFrom(layers)
+    model_proto.graph.Clear()
+    model_proto.graph.name = layers.graph.name
+    model_proto.graph.node.extend(reversed(nodes))
+    model_proto.graph.input.extend(value for value in layers.graph.input if value.name in wanted)
+    model_proto.graph.output.extend(value for value in layers.graph.output if value.name == output)
+    model_proto.graph.initializer.extend(tensor for tensor in layers.graph.initializer if tensor.name in wanted)
+    return model_proto

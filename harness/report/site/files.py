@@ -99,10 +99,10 @@ def _made_of(path: Path) -> str:
     """Return the hash of the input of the existing page; empty if there is no page."""
     try:
         with path.open("rb") as file:
-            found = re.search(rb'name="made-of" content="([0-9a-f]{64})"', file.read(HEAD))
+            match = re.search(rb'name="made-of" content="([0-9a-f]{64})"', file.read(HEAD))
     except OSError:
         return ""
-    return found[1].decode() if found else ""
+    return match[1].decode() if match else ""
 
 
 def copy_reports(source: Path, folder: Path, runs: Iterable[Run]) -> tuple[dict[str, dict[str, str]], int]:

@@ -249,8 +249,8 @@ def _headline(night: Night, state: str) -> str:
 def _counts(night: Night) -> tuple[OutcomeCount, ...]:
     """Count the outcomes, in their order; entries that may still run are counted separately."""
     ended = _ended(night)
-    found = Counter(ending.outcome for _, ending in ended)
-    counts = [OutcomeCount(TONES[one], SIGNS[TONES[one]], one.value, found[one]) for one in Outcome if found[one]]
+    counter = Counter(ending.outcome for _, ending in ended)
+    counts = [OutcomeCount(TONES[one], SIGNS[TONES[one]], one.value, counter[one]) for one in Outcome if counter[one]]
     waiting = len(night.entries) - len(ended)
     return (*counts, OutcomeCount("idle", SIGNS["idle"], "not yet", waiting)) if waiting else tuple(counts)
 

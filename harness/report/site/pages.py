@@ -136,12 +136,12 @@ def _context(lab: LabContent, reports: Mapping[str, Mapping[str, str]]) -> Conte
 def _night_views(lab: LabContent, context: Context) -> tuple[NightView, ...]:
     """Return the nights, the latest first."""
     past, open_since = Past(), OpenSince()
-    found: list[NightView] = []
+    night_views: list[NightView] = []
     for night in lab.nights:
         running, open_since = lab.running and night is lab.nights[-1], open_since.after(night)
-        found.append(night_view(night, past, open_since, context, first=not found, running=running))
+        night_views.append(night_view(night, past, open_since, context, first=not night_views, running=running))
         past.add(night)
-    return tuple(found[::-1])
+    return tuple(night_views[::-1])
 
 
 def _index(

@@ -157,7 +157,7 @@ class Measurer:
             bool(answer.get("dma_latency_held")),
             {name: _count(answer, name) for name in DISTURBANCES} | _peak_memory(answer),
             _count(answer, "elapsed_ns"),
-            tuple(found for item in self.job.plan.items for found in self._device_times(item)),
+            tuple(device_time for item in self.job.plan.items for device_time in self._device_times(item)),
         )
 
     def _device_times(self, item: Item) -> tuple[DeviceTime, ...]:

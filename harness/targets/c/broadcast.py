@@ -35,7 +35,7 @@ def elements(
 ) -> list[str]:
     """Return the expression of each value of the output; the operands are given by the text of each value."""
     texts, shapes = zip(*operands, strict=True)
-    places = [each.tolist() for each in broadcast.places(shape, shapes)]
+    places = [place.tolist() for place in broadcast.places(shape, shapes)]
     return [operation([text[at] for text, at in zip(texts, row, strict=True)]) for row in zip(*places, strict=True)]
 
 

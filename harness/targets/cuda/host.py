@@ -50,7 +50,7 @@ def generate(
         reread=f"{item}_reread",
         kernels=DeviceCode(header, _device_text(made), _kernels(made), tables, carried, fusing),
         objects={f"{item}_gpu": ITEM} | {name: size for launch in made for name, size in _objects(launch)},
-        kernel_names={f"{launch.name}_kernels": tuple(each.name for each in launch.kernels) for launch in made},
+        kernel_names={f"{launch.name}_kernels": tuple(kernel.name for kernel in launch.kernels) for launch in made},
         awaited={launch.name: launch.awaited for launch in made},
     )
 

@@ -68,7 +68,7 @@ class Block:
         """Add an operation whose type is that of its last operand; `to` is the type of a conversion's result."""
         kind = operands[-1].type
         suffix = f"{kind} to {to}" if to else kind
-        return self._add(f"{operation} {', '.join(each.name for each in operands)} : {suffix}", name, to or kind)
+        return self._add(f"{operation} {', '.join(operand.name for operand in operands)} : {suffix}", name, to or kind)
 
     def product(self, a: Scalar, b: Scalar, name: str = "product") -> Scalar:
         """Add a float32 product that no compiler contracts with a sum: its bits pass an exclusive or with `zero`."""
@@ -131,9 +131,9 @@ class Block:
         return self("arith.extui" if dtype.kind == "u" else "arith.extsi", code, to="i32", name="wide")
 
     def _add(self, text: str, name: str, kind: str) -> Scalar:
-        found = Scalar(self._function.unique(name), kind)
-        self._function.add(f"  {found.name} = {text}")
-        return found
+        scalar = Scalar(self._function.unique(name), kind)
+        self._function.add(f"  {scalar.name} = {text}")
+        return scalar
 
 
 class Function:
@@ -164,12 +164,12 @@ class Function:
 
     def constant(self, name: str, values: Array) -> Value:
         """Add a constant, with the bytes of its elements."""
-        found = Value(self.unique(name), values.shape, values.dtype)
+        value = Value(self.unique(name), values.shape, values.dtype)
         little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
         # The bytes are a piece of their own, which is not copied before the whole text is joined.
-        self._pieces += [f'  {found.name} = arith.constant dense<"0x', little.tobytes().hex(), '"> : ']
-        self._pieces.append(f"{found.type} loc({self._location})\n")
-        return found
+        self._pieces += [f'  {value.name} = arith.constant dense<"0x', little.tobytes().hex(), '"> : ']
+        self._pieces.append(f"{value.type} loc({self._location})\n")
+        return value
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
         """Add a tensor whose elements are written next."""
@@ -203,13 +203,13 @@ class Function:
         shape = tuple(a + size + b for a, size, b in zip(low, x.shape, high, strict=True))
         kind = ELEMENTS[x.dtype.name]
         filler = self._number(number, x.dtype)
-        found = Value(self.unique("padded"), shape, x.dtype)
+        value = Value(self.unique("padded"), shape, x.dtype)
         axes = ", ".join(f"%axis{n}: index" for n in range(len(shape)))
-        self.add(f"{found.name} = tensor.pad {x.name} low{list(low)} high{list(high)} {{", located=False)
+        self.add(f"{value.name} = tensor.pad {x.name} low{list(low)} high{list(high)} {{", located=False)
         self.add(f"^bb0({axes}):", located=False)
         self.add(f"  tensor.yield {filler} : {kind}")
-        self.add(f"}} : {x.type} to {found.type}")
-        return found
+        self.add(f"}} : {x.type} to {value.type}")
+        return value
 
     def gathered(self, x: Value, places: Array, filler: float = 0) -> Value:
         """Return (vectors, *shape of places): value `places` of each vector of x, `filler` where it is -1."""
@@ -231,7 +231,7 @@ class Function:
     def joined(self, values: Sequence[Value], axis: int) -> Value:
         """Return the values side by side along an axis."""
         shape = list(values[0].shape)
-        shape[axis] = sum(each.shape[axis] for each in values)
+        shape[axis] = sum(value.shape[axis] for value in values)
         names, types = ", ".join(v.name for v in values), ", ".join(v.type for v in values)
         dtype = values[0].dtype
         text = f"tensor.concat dim({axis}) {names} : ({types}) -> {tensor_type(shape, dtype)}"
@@ -294,23 +294,23 @@ class Function:
         dims = ", ".join(f"d{n}" for n in range(axes))
         maps = ", ".join(f"affine_map<({dims}) -> ({each})>" for each in (*(each for _, each in pairs), place))
         kinds = ", ".join(['"parallel"'] * len(init.shape) + ['"reduction"'] * reductions)
-        found = Value(self.unique("y"), init.shape, init.dtype)
+        value = Value(self.unique("y"), init.shape, init.dtype)
         ins = ""
         if pairs:
             names, types = ", ".join(v.name for v, _ in pairs), ", ".join(v.type for v, _ in pairs)
             ins = f" ins({names} : {types})"
-        self.add(f"{found.name} = linalg.generic {{", located=False)
+        self.add(f"{value.name} = linalg.generic {{", located=False)
         self.add(f"  indexing_maps = [{maps}],", located=False)
         self.add(f"  iterator_types = [{kinds}]}}", located=False)
         self.add(f" {ins} outs({init.name} : {init.type}) {{", located=False)
         scalars = [Scalar(self.unique(f"{v.name[1:]}_value"), ELEMENTS[v.dtype.name]) for v, _ in pairs]
         scalars.append(Scalar(self.unique("found"), ELEMENTS[init.dtype.name]))
-        self.add(f"^bb0({', '.join(f'{each.name}: {each.type}' for each in scalars)}):", located=False)
+        self.add(f"^bb0({', '.join(f'{scalar.name}: {scalar.type}' for scalar in scalars)}):", located=False)
         zero = scalars.pop(-2) if products else None
         result = body(Block(self, zero), *scalars)
         self.add(f"  linalg.yield {result.name} : {result.type}")
-        self.add(f"}} -> {found.type}")
-        return found
+        self.add(f"}} -> {value.type}")
+        return value
 
     def unknown_zero(self) -> Value:
         """Return the int32 of `Block.product`: the global ZERO of the module."""
@@ -331,9 +331,9 @@ class Function:
         self, symbol: str, comment: Sequence[str], arguments: Sequence[Value], results: Sequence[Value]
     ) -> list[str]:
         """Return the function in pieces, of which constants have some of their own."""
-        given = ", ".join(f"{each.name}: {each.type}" for each in arguments)
-        types = ", ".join(each.type for each in results)
-        self.add(f"return {', '.join(each.name for each in results)} : {types}")
+        given = ", ".join(f"{argument.name}: {argument.type}" for argument in arguments)
+        types = ", ".join(result.type for result in results)
+        self.add(f"return {', '.join(result.name for result in results)} : {types}")
         head = [f"// {line}".rstrip() + "\n" for line in comment]
         head.append(f"func.func @{symbol}({given}) -> ({types}) {{\n")
         return [*head, *self._pieces, f"}} loc({self._location})\n"]
@@ -353,9 +353,9 @@ class Function:
         return name
 
     def _value(self, name: str, text: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
-        found = Value(self.unique(name), shape, dtype)
-        self.add(f"{found.name} = {text}")
-        return found
+        value = Value(self.unique(name), shape, dtype)
+        self.add(f"{value.name} = {text}")
+        return value
 
 
 def tensor_type(shape: Sequence[int], dtype: np.dtype[Any]) -> str:

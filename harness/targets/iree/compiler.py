@@ -94,7 +94,7 @@ def _host() -> str:
     """Return a hash of the lines of /proc/cpuinfo that say what instructions this machine has."""
     lines = CPUINFO.read_text(encoding="utf-8").splitlines()
     kinds = ("flags", "Features", "model name", "CPU part", "CPU implementer")
-    return hashlib.sha256("\n".join(sorted({each for each in lines if each.startswith(kinds)})).encode()).hexdigest()
+    return hashlib.sha256("\n".join(sorted({line for line in lines if line.startswith(kinds)})).encode()).hexdigest()
 
 
 def program(name: str = "iree-compile") -> Path:

@@ -42,7 +42,9 @@ class Object:
     @property
     def library(self) -> str:
         """The name of the library, whose query function is the only global symbol."""
-        names = [each.name for each in self._symbols if each["st_info"]["bind"] == "STB_GLOBAL" and _is_here(each)]
+        names = [
+            symbol.name for symbol in self._symbols if symbol["st_info"]["bind"] == "STB_GLOBAL" and _is_here(symbol)
+        ]
         if len(names) != 1 or not names[0].endswith(QUERY):
             raise ToolError(f"IREE's object for {self._what} defines {', '.join(names)}, not one library", _ADVICE)
         return names[0].removesuffix(QUERY)
@@ -53,7 +55,7 @@ class Object:
             flags, size = section["sh_flags"], section["sh_size"]
             if flags & ALLOCATED and flags & WRITE and size and not section.name.startswith(".data.rel.ro"):
                 raise ToolError(f"IREE's object for {self._what} has variables, in {section.name}", _ADVICE)
-        missing = {each.name for each in self._symbols if each["st_shndx"] == "SHN_UNDEF" and each.name}
+        missing = {symbol.name for symbol in self._symbols if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name}
         if unknown := sorted(missing - FUNCTIONS):
             raise ToolError(f"IREE's object for {self._what} calls {', '.join(unknown)}", _ADVICE)
 
@@ -85,7 +87,7 @@ class Object:
                     waiting.extend(each["st_shndx"] for each in named if _is_here(each))
 
     def _symbol(self, name: str) -> Any:
-        found = [each for each in self._symbols if each.name == name and each["st_info"]["type"] == "STT_FUNC"]
+        found = [symbol for symbol in self._symbols if symbol.name == name and symbol["st_info"]["type"] == "STT_FUNC"]
         if len(found) != 1:
             raise ToolError(f"IREE's object for {self._what} has no function {name}", _ADVICE)
         return found[0]

@@ -117,7 +117,7 @@ def _written(module: Any) -> dict[str, tuple[bool, ...]]:
                 for export in variant.regions[0].blocks[0].operations if variant.operation.regions else ():
                     if export.operation.name == "hal.executable.export":
                         bindings = str(export.attributes["layout"]).split("#hal.pipeline.binding<")[1:]
-                        found[_text(export, "sym_name")] = tuple("ReadOnly" not in each for each in bindings)
+                        found[_text(export, "sym_name")] = tuple("ReadOnly" not in binding for binding in bindings)
     return found
 
 

@@ -52,11 +52,11 @@ class _Stage(Function):
 
     def constant(self, name: str, values: Array) -> Value:
         """Return an argument for the constant."""
-        found = Value(self.unique(name), values.shape, values.dtype)
+        value = Value(self.unique(name), values.shape, values.dtype)
         columns = math.prod(values.shape[-2:] if values.ndim > GROUPED else values.shape[-1:])
         held = values.reshape(-1) if values.ndim < 2 else values.reshape(-1, columns)
-        self.constants.append((found, Table(f"{self._layer}_{found.name[1:]}", held)))
-        return found
+        self.constants.append((value, Table(f"{self._layer}_{value.name[1:]}", held)))
+        return value
 
     def unknown_zero(self) -> Value:
         """Return the argument that keeps the compiler from contracting products: a zero of the caller's frame."""

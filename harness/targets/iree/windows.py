@@ -75,7 +75,7 @@ def convolved(
     inputs = [
         (source, f"d0, {group}d{channel}, {_places(window, first + 1, channel + 1)}"),
         (weights, f"{summed}, {at}"),
-        *((each, at) for each in tables[1:]),
+        *((table, at) for table in tables[1:]),
     ]
     result = function.loops(init, inputs, body, 1 + len(sizes), products=products)
     return function.reshape(result, (vectors, width, *window.output))

@@ -74,7 +74,7 @@ def _task(launch: Launch, task: TaskView, of: Circuit[Any]) -> LayerCode:
         lines = [*puts, f"    vitis_run(&{name}, vectors);", *lines]
     scale = () if of.multiplier is None else (of.multiplier,)
     texts = [f"static struct vitis_launch {name};", *map(_table, of.tables), *map(definition, scale), *_told(of)]
-    definitions = [*texts, *(_stage(each, launch, task) for each in of.stages)]
+    definitions = [*texts, *(_stage(stage, launch, task) for stage in of.stages)]
     return LayerCode("\n".join(definitions), "\n".join(lines), (*of.tables, *scale), of.stages, DRIVER)
 
 

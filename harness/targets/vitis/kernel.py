@@ -97,12 +97,12 @@ def _identity(digest: str) -> str:
 def _source(kernels: Sequence[Kernel]) -> str:
     head = "/* The network's kernels; network.c names the ONNX node of every layer. */"
     included = "\n".join(f'#include "{name}"' for name in ("layer.hpp", *_headers(kernels)))
-    return "\n\n".join([head, included, f'#include "{IDENTITY}"', *(each.text for each in kernels)]) + "\n"
+    return "\n\n".join([head, included, f'#include "{IDENTITY}"', *(kernel.text for kernel in kernels)]) + "\n"
 
 
 def _headers(kernels: Sequence[Kernel]) -> list[str]:
     """Return the headers of the circuits, each once."""
-    return list(dict.fromkeys(name for each in kernels for of in each.circuits for name in of.headers))
+    return list(dict.fromkeys(name for kernel in kernels for of in kernel.circuits for name in of.headers))
 
 
 def name_of(launch: Launch) -> str:

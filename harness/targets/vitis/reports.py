@@ -125,8 +125,8 @@ class Timing:
 
 def timing(text: str) -> Timing:
     """Read the table `Design Timing Summary`; raise ToolError without one, as the timing is then unknown."""
-    found = SUMMARY.search(text)
-    numbers = found[1].split() if found else []
+    match = SUMMARY.search(text)
+    numbers = match[1].split() if match else []
     if len(numbers) != 12 or not all(re.fullmatch(NUMBER, number) for number in numbers):
         raise ToolError(
             "the timing report has no design timing summary of twelve numbers: it is unknown whether timing is met",

@@ -84,7 +84,7 @@ def _tables(node: Node) -> Constants:
     """Read com.microsoft QLinearConcat: scale and zero point of y, then of each input three; one row an input."""
     y, of_inputs = node.inputs[:2], node.inputs[2:-OMITTED]
     steps = [[*of_inputs[start + 1 : start + 3], *y] for start in range(0, len(of_inputs), 3)]
-    return {"table": np.stack([_table(each, node.dtype, lambda d: d) for each in steps])}
+    return {"table": np.stack([_table(step, node.dtype, lambda d: d) for step in steps])}
 
 
 def _qlinear_softmax(node: Node) -> Constants:

@@ -157,7 +157,7 @@ def repeats_first(node: Node) -> bool:
     rank, operands = len(node.shape), (node.inputs[0], node.inputs[3])
     shapes = iter(node.images)
     sizes = [next(shapes) if value is None else value.shape for value in operands]
-    first, second = ((*(1,) * (rank - len(each)), *each[max(len(each) - rank, 0) :]) for each in sizes)
+    first, second = ((*(1,) * (rank - len(size)), *size[max(len(size) - rank, 0) :]) for size in sizes)
     longer = [axis for axis in range(rank) if node.shape[axis] > 1]
     return bool(longer) and first[longer[-1]] == 1 < second[longer[-1]]
 

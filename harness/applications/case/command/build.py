@@ -165,10 +165,10 @@ def tables(document: CaseDocument, states: Mapping[str, str]) -> tuple[Any, ...]
     """Return the coverage of the objectives, and the undeveloped goals with the commands that provide them."""
     title = f"{document.model.name} on {document.request.board}: objectives of {document.template.standard}"
     objectives = Table("", "objective", "state", "evidence from", title=title, box=None)
-    for each in document.objectives:
-        origins = sorted({document.leaves[leaf].origin.upper() for leaf in document.leaves_below(each.goal)})
-        state = Text(states[each.goal], style=COLOURS[states[each.goal]])
-        objectives.add_row(each.id, each.text, state, ", ".join(origins) or "none")
+    for objective in document.objectives:
+        origins = sorted({document.leaves[leaf].origin.upper() for leaf in document.leaves_below(objective.goal)})
+        state = Text(states[objective.goal], style=COLOURS[states[objective.goal]])
+        objectives.add_row(objective.id, objective.text, state, ", ".join(origins) or "none")
     missing = Table("goal", "provided by", "needs", title="undeveloped", box=None)
     for name in document.undeveloped_below(document.top):
         element = document.elements[name]

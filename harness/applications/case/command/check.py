@@ -105,7 +105,7 @@ def _shown(checked: Checked) -> tuple[Any, ...]:
 def reason(checked: Checked) -> str:
     """Return why the verdict is what it is: the claims and leaves that are not as they should be, or their number."""
     wrong = [f"{each.name}: {each.text}" for each in checked.case if each.state == "not ok"]
-    wrong += [f"{each.name} is {each.state}: {each.text}" for each in checked.leaves if each.state != "valid"]
+    wrong += [f"{leaf.name} is {leaf.state}: {leaf.text}" for leaf in checked.leaves if leaf.state != "valid"]
     failed = [f"failed goals: {', '.join(checked.failed)}"] if checked.failed else []
     return "; ".join([*wrong, *failed]) or f"{len(checked.leaves)} leaves are valid"
 
@@ -118,7 +118,7 @@ def result(checked: Checked, folder: Path) -> dict[str, Any]:
         "reason": reason(checked),
         "part": "tool",
         "claims": [{"claim": each.name, "state": each.state.value, "text": each.text} for each in checked.case],
-        "leaves": [{"leaf": each.name, "state": each.state.value, "text": each.text} for each in checked.leaves],
+        "leaves": [{"leaf": leaf.name, "state": leaf.state.value, "text": leaf.text} for leaf in checked.leaves],
         "failed": checked.failed,
         "states": dict(checked.states),
     }

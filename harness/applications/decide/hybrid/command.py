@@ -87,4 +87,4 @@ def _table(path: Path, network: Network) -> Table:
 def _bytes(constants: Iterable[Any]) -> int:
     import numpy as np  # here, because --help must be quick
 
-    return sum(np.asarray(each).nbytes for each in constants)
+    return sum(np.asarray(constant).nbytes for constant in constants)
