@@ -109,7 +109,7 @@ def _generated(name: str, shop: Workshop) -> list[str]:
     if name not in targets.names():
         raise unknown_name("target", name, targets.names())
     folder, source = _new_source(shop, name, "network.c")
-    made = planner.make(shop.case.network, shop.host, targets=[name] * len(shop.host.items), block=1)
+    made = planner.make(shop.case.network, shop.host, items=[name] * len(shop.host.items), block=1)
     generated = codegen.generate(made)
     write_source(generated, source)
     units = [source, WORKERS / "generated_worker.c", *_of_kernel_compilers(generated, shop, folder)]

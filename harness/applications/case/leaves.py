@@ -201,7 +201,7 @@ def _bounds_all(leaf: Leaf) -> bool | None:
 
 def _composed(leaf: Leaf) -> bool:
     found = leaf.document.assessment
-    return bool(found.sound and found.equivalence["equal"] and not any(check.counterexamples for check in found.checks))
+    return bool(found.sound and found.equivalence.equal and not any(check.counterexamples for check in found.checks))
 
 
 ROLES: Mapping[str, Role] = {

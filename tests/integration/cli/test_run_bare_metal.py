@@ -39,7 +39,7 @@ def test_a_run_that_takes_too_long_is_inconclusive_and_can_be_resumed(user: User
     assert user.boards
     local = user.boards.with_suffix(".local.yaml")
     local.write_text("cortex-r5: {timeout_s: 0.05}\n")
-    done = user.harness("run", *R5, "--vectors", "60", "--trace", "0", "--json")
+    done = user.harness("run", *R5, "--vectors", "2000", "--trace", "0", "--json")
     assert (done.code, done.document["verdict"]) == (3, "inconclusive")
     assert "inference on cortex-r5 did not end within 0.1 s and was killed" in done.document["reason"].replace(
         "0.05", "0.1"

@@ -71,7 +71,7 @@ def test_the_papers_items(
 ) -> None:
     """Listing 3: its three items on one GPU, whichever of their streams begins first."""
     net = parse(dags.listing_2())
-    made = plan_of(net, host, LISTING_3, sync=sync, targets=[target] * 3)
+    made = plan_of(net, host, LISTING_3, sync=sync, items=[target] * 3)
     program = build_patched(made, host, tmp_path / "bundle", flags=FLAGS, objects=objects)
     vectors = uniform_vectors(net, 70, seed=8)
     assert_identical(program, vectors, tmp_path / "out")
@@ -125,7 +125,7 @@ def test_parts_are_joined_on_the_gpu(
 ) -> None:
     """By rows with halos, and by channels: no part is brought together by the processor."""
     net = networks.load(ROOT / "models" / f"{model}.onnx")
-    made = plan_of(net, host, split, targets=["cuda:layerwise", "cuda:fused", "cuda:fused"])
+    made = plan_of(net, host, split, items=["cuda:layerwise", "cuda:fused", "cuda:fused"])
     generated = codegen.generate(made)
     joins = [stage.name for code in generated.tasks for stage in code.stages if stage.part is StageKind.MERGE]
     on_host = [name for forward in generated.forwards for name, _ in forward.merges]
