@@ -17,7 +17,7 @@ run: setup
 quick suite campaigns: export OPENBLAS_NUM_THREADS = 1
 quick suite campaigns: export PYTHONDONTWRITEBYTECODE =
 
-# Lint, types, import contract, and the quick tests that need no compiler, subprocess or board: two to four minutes.
+# Lint, types, import contract, and the quick tests that need no compiler, subprocess or board: about two minutes.
 check: setup-dev
 	$(MAKE) --jobs=2 lint quick
 

@@ -28,7 +28,7 @@ def a_run(name: str, verdict: str = "identical", origin: Origin = "hardware", **
         bundle=bundle, revision="r", board="x", date=date, origin=origin, where="",
     )  # fmt: skip
     proof = None if "proof" not in more else SimpleNamespace(holds=more["proof"])
-    assessment = SimpleNamespace(sound=True, equivalence={"equal": True}, checks=())
+    assessment = SimpleNamespace(sound=True, equivalence=SimpleNamespace(equal=True), checks=())
     document = SimpleNamespace(verdict=verdict, proof=proof, conformance=None, assessment=assessment)
     return Leaf(Path(name), entry, document)
 
