@@ -261,7 +261,7 @@ def test_a_document_of_another_kind_is_refused_in_words(user: User) -> None:
     make_wrong(document)
     document["plan"]["tasks"] = 7
     path.write_text(json.dumps(document))
-    with pytest.raises(RequestError, match="cannot be read: ValueError: plan.tasks: Input should be a valid array"):
+    with pytest.raises(RequestError, match=r"cannot be read: ValueError: plan\.tasks: Input should be a valid array"):
         user.here("diff", one, two)
 
 
