@@ -17,7 +17,8 @@ from harness.runs.verification.claims import ContradictionError, UncheckedError,
 from harness.runs.verification.folder import RUN, Evidence
 from harness.runs.verification.revisions import by_its_revision
 
-# Run with the modules of another revision, by `python -c`: plan folder, laboratory, board, cache.
+# Run with the modules of another revision, by `python -c`: plan folder, laboratory, board, cache.  When a module moves,
+# its new name comes first here and its old name stays: evidence of earlier revisions needs it.
 _BUILD = """\
 import json, sys
 from pathlib import Path
