@@ -31,6 +31,7 @@ from harness.operators.exact import formats, printing
 from harness.operators.exact.expression import BITS, Expression, argument, bits, converted, equal, literal, select
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_samples import of_samples
+from harness.operators.index_range import IndexRange, passed
 from harness.operators.integer_samples import of_values
 from harness.operators.logic import NUMBERS, Logic
 from harness.operators.node import Node, element_type
@@ -307,3 +308,11 @@ class Cast(Logic):
                 ends = x.dtype.type(max(low, least)), x.dtype.type(min(high, most))
                 limited = np.clip(x, *ends).astype(self.dtype)
                 yield FaultModel("a value outside of the type becomes its end", right, limited)
+
+
+@passed.register
+def _converted_range(layer: Cast, before: IndexRange) -> IndexRange:
+    """Return a range in another type, as far as that has its values."""
+    least, greatest = integer_limits(layer.dtype)
+    low, high = ([min(max(int(end), least), greatest) for end in ends] for ends in (before.low, before.high))
+    return replace(before, low=np.array(low, layer.dtype), high=np.array(high, layer.dtype))

@@ -17,6 +17,7 @@ from harness.operators.base import Ability, Constants, Evaluate, Layer, fields
 from harness.operators.fault_models import FaultModel
 from harness.operators.float_errors import Errors
 from harness.operators.frames import Frames, Streaming
+from harness.operators.index_range import IndexRange, passed
 from harness.operators.node import Node
 from harness.operators.obligations import Extent, Obligation, Outputs, computed, every_byte
 from harness.operators.order import Copy, Order, Places, numbered
@@ -180,3 +181,11 @@ class Move(Layer):
 
 def _taken(x: Array, places: Places, filler: Any) -> Array:
     return np.where(places < 0, 0 if filler is None else filler, x[:, places]).astype(x.dtype, copy=False)
+
+
+@passed.register
+def _moved_range(layer: Move, before: IndexRange) -> IndexRange | None:
+    if (layer.places < 0).any():
+        return None
+    moved = (part[layer.places] for part in (before.places, before.low, before.high))
+    return IndexRange(before.input, before.node, *moved)
