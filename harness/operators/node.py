@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from harness.operators.base import Layer
 
 NEWEST_OPSET = 26
+AXES_ARE_INPUT = 18
+"""The first opset in which the axes of ReduceMax, ReduceMean, ReduceMin and others are an input."""
 """The newest version of ONNX's own domain that ONNX Runtime 1.31, the reference, takes."""
 DEFAULT_DOMAIN = ("", "ai.onnx")
 

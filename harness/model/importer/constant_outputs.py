@@ -48,11 +48,12 @@ def convert(model: onnx.ModelProto, batch: int) -> list[str]:
     to = Replacement(graph, taken=names_of(graph) | {node.name for node in graph.node})
     outputs = [value.name for value in graph.output if value.name in constants and sources]
     written = []
-    for to.name in outputs:
-        values = numpy_helper.to_array(constants[to.name])
+    for name in outputs:
+        to.name = name
+        values = numpy_helper.to_array(constants[name])
         if len(values) == batch and (values == values[:1]).all():
-            rename(to, to.name, to.free(f"{to.name}/value"))
-            write(to, to.name, values[:1], sources[0].name, sources[0].type.tensor_type.elem_type)
-            written.append(to.name)
+            rename(to, name, to.free(f"{name}/value"))
+            write(to, name, values[:1], sources[0].name, sources[0].type.tensor_type.elem_type)
+            written.append(name)
     graph.node.extend(to.nodes)
     return [f"the constant outputs {', '.join(map(repr, written))} are those of each vector"] if written else []

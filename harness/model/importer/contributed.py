@@ -43,8 +43,6 @@ ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
     "HardSigmoid": ("alpha", "beta"),
 }
 """Activations of fused sums, and their attributes."""
-AXES_ARE_INPUT = 18
-"""The first opset in which the axes of ReduceMean are an input."""
 WITHOUT_PAST = "no past state, cache or rotation; masks of 1 and 0 for each key"
 
 
@@ -247,10 +245,7 @@ def _normalisation(opset: int) -> Rule:
         if total:
             to.nodes[-1].output[0] = x = total
         squares = to.add("Mul", [x, x])
-        if opset >= AXES_ARE_INPUT:
-            mean = to.add("ReduceMean", [squares, to.constant(axes)])
-        else:
-            mean = to.add("ReduceMean", [squares], axes=axes)
+        mean = to.reduced("ReduceMean", squares, axes, opset)
         shifted = to.add("Add", [mean, to.constant(stated.get("epsilon", 1e-12 if of_sum else 1e-5), FLOAT32)])
         to.add("Mul", [to.add("Div", [x, to.add("Sqrt", [shifted])]), scale])
 

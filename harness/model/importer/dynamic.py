@@ -29,8 +29,6 @@ EXACT = 1 << 24
 GREATEST = 255
 """The greatest code, and the greatest difference of a code and a zero point."""
 LEAST_SCALE = 2.0**-149
-AXES_ARE_INPUT = 18
-"""The first opset in which the axes of ReduceMin and ReduceMax are an input."""
 
 
 @dataclass(eq=False)
@@ -52,8 +50,8 @@ class _Dynamic:
             raise Unknown(node.name)
         ends = (1,) * len(shape)
         zero, greatest = to.constant(0, FLOAT32), to.constant(GREATEST, FLOAT32)
-        low = to.add("Min", [self._reduced(to, "ReduceMin", x, axes), zero], ends)
-        high = to.add("Max", [self._reduced(to, "ReduceMax", x, axes), zero], ends)
+        low = to.add("Min", [to.reduced("ReduceMin", x, axes, self.opset, ends), zero], ends)
+        high = to.add("Max", [to.reduced("ReduceMax", x, axes, self.opset, ends), zero], ends)
         width = to.add("Sub", [high, low], ends)
         step = to.add("Max", [to.add("Div", [width, greatest], ends), to.constant(LEAST_SCALE, FLOAT32)], ends)
         is_empty = to.add("Equal", [width, zero], ends, np.bool_)
@@ -66,12 +64,6 @@ class _Dynamic:
         self.centred[codes, zero_point] = to.add("Sub", [code, offset], shape)
         to.add("Cast", [offset], ends, UINT8, output=zero_point, to=TensorProto.UINT8)
         to.add("Cast", [code], shape, UINT8, output=codes, to=TensorProto.UINT8)
-
-    def _reduced(self, to: Replacement, operator: str, x: str, axes: list[int]) -> str:
-        shape = (1,) * len(to.shape(x))
-        if self.opset < AXES_ARE_INPUT:
-            return to.add(operator, [x], shape, axes=axes)
-        return to.add(operator, [x, to.constant(axes)], shape)
 
     def multiply(self, to: Replacement, node: onnx.NodeProto) -> None:
         """Write the sums of products of codes of a quantiser above and constant weights."""

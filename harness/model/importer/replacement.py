@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from harness.core.arrays import Array
 from harness.core.errors import RequestError
 from harness.model.analysis.propagation import Propagation
 from harness.model.transforms.edit import free_name, names_of
-from harness.operators.node import domain_of
+from harness.operators.node import AXES_ARE_INPUT, domain_of
 from harness.operators.tensor import FLOAT32
 from harness.operators.tensor_facts import Facts
 
@@ -140,6 +140,12 @@ class Replacement:
         """Let the last node write the first output of the node of the file, unless another one does."""
         if self.nodes and not any(node.output[0] in part.output for part in self.nodes):
             self.nodes[-1].output[0] = node.output[0]
+
+    def reduced(self, operator: str, tensor: str, axes: Sequence[int], opset: int, shape: Shape | None = None) -> str:
+        """Return a reduction along axes, which stay with size 1, in the form of the opset."""
+        if opset < AXES_ARE_INPUT:
+            return self.add(operator, [tensor], shape, axes=axes)
+        return self.add(operator, [tensor, self.constant(axes)], shape)
 
     def reshaped(self, tensor: str, shape: Shape) -> str:
         """Return the tensor in another shape."""

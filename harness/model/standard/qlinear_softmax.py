@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from harness.model.standard.form import INT32, Form
+from harness.operators.node import AXES_ARE_INPUT
 from harness.operators.qlinear_softmax import QLinearSoftmax
 
 LARGEST = 255
-AXES_ARE_INPUTS = 18
 
 
 def emit(layer: QLinearSoftmax, form: Form) -> None:
@@ -28,6 +28,6 @@ def emit(layer: QLinearSoftmax, form: Form) -> None:
 
 def _largest(form: Form, wide: str) -> str:
     """Add the largest code of each row; the axes are an attribute up to opset 17."""
-    if form.opset < AXES_ARE_INPUTS:
+    if form.opset < AXES_ARE_INPUT:
         return form.add("ReduceMax", wide, axes=[-1], keepdims=1)
     return form.add("ReduceMax", wide, form.constant(np.array([-1], np.int64), "axes"), keepdims=1)
