@@ -120,8 +120,13 @@ def _bring_in_network(found: NetworkImport, path: Path, output: str, console: Co
         console.note(note)
     console.show(
         _network_table(path, network),
-        f"Compared with the file in ONNX Runtime on {checked.vectors} vectors: all {checked.values:,} values of "
-        f"{', '.join(checked.tensors)} are bit-identical.",
+        f"Compared in ONNX Runtime with the file{' after these changes' if found.notes else ''} on {checked.vectors} "
+        f"vectors: all {checked.values:,} values of {', '.join(checked.tensors)} are bit-identical.",
+        *(
+            ["The changes can give sums another order: outputs of the file itself are near, not the same."]
+            if found.is_near
+            else []
+        ),
         f"Show it with `harness models show {shlex.quote(output)}`.",
     )
     layers = [
@@ -135,7 +140,7 @@ def _bring_in_network(found: NetworkImport, path: Path, output: str, console: Co
             "quantised": any(layer.dtype.itemsize == 1 for layer in network.layers),
             "layers": layers,
             "notes": list(found.notes),
-            "check": asdict(checked),
+            "check": asdict(checked) | {"is_near": found.is_near},
         }
     )
 

@@ -70,12 +70,14 @@ class FloatImport:
 class NetworkImport:
     """A quantised network, or a float one of operators other than dense layers, and the bytes to store.
 
-    `notes` list the changes, and the operators that were rewritten.
+    `notes` list the changes, and the operators that were rewritten.  `check` compares with the file after the
+    changes; `is_near` is true if they can give sums another order, so that outputs of the file itself are only near.
     """
 
     network: Network
     notes: tuple[str, ...]
     check: Identity
+    is_near: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +157,8 @@ def _from_onnx(
         else:
             simplified.check()
             imported = _of_other_inputs(model, name, source)
+    if isinstance(imported, NetworkImport):
+        imported = replace(imported, is_near=simplified.is_near or simplified.batch > 1)
     return replace(imported, notes=(*simplified.notes, *notes, *imported.notes))
 
 
@@ -214,6 +218,8 @@ def _with_axis(path: Path, source: dict[str, str], asked: Changes) -> FloatImpor
         )
     except RequestError:
         return None
+    if isinstance(imported, NetworkImport):
+        imported = replace(imported, is_near=True)
     return replace(imported, notes=(*notes, note, *imported.notes))
 
 

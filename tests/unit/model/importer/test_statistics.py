@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import onnx.parser
 import pytest
 
+from harness.model import importer
 from harness.model.importer import statistics
 
 VARIANCE = """
@@ -28,6 +31,15 @@ g (float[n, 4] x) => (float[n, 4] y) <int64[1] axes = {{1}}, int64[1] others = {
 }}
 """
 
+PLAIN = """
+<ir_version: 10, opset_import: ["" : 18]>
+g (float[n, 4] x) => (float[n, 4] y) <int64[1] axes = {{{axis}}}> {{
+    wide = Unsqueeze (x, axes)
+    narrow = Squeeze (wide, axes)
+    y = Relu (narrow)
+}}
+"""
+
 
 @pytest.mark.parametrize(("text", "operator"), [(VARIANCE, "ReduceMean"), (SOFTMAX, "Softmax")])
 def test_statistics_along_the_same_axes_are_replaced(text: str, operator: str) -> None:
@@ -41,3 +53,15 @@ def test_statistics_along_the_same_axes_are_replaced(text: str, operator: str) -
 def test_the_mean_of_another_power_stays() -> None:
     """E[x^3] - E[x]^2 is no variance."""
     assert not statistics.convert(onnx.parser.parse_model(VARIANCE.format(axis=1, power=3)))
+
+
+@pytest.mark.parametrize(("text", "is_near"), [(SOFTMAX, True), (PLAIN, False)])
+def test_an_import_states_whether_its_changes_keep_the_bits_of_the_file(
+    text: str, tmp_path: Path, *, is_near: bool
+) -> None:
+    """Softmax of ONNX Runtime has other bits than the nodes of the file; nodes that move no value keep them."""
+    path = tmp_path / "model.onnx"
+    onnx.save(onnx.parser.parse_model(text.format(axis=1)), path)
+    result = importer.bring_in(path)
+    assert isinstance(result, importer.NetworkImport)
+    assert result.is_near is is_near
