@@ -36,7 +36,7 @@ PLAIN = """
 g (float[n, 4] x) => (float[n, 4] y) <int64[1] axes = {{{axis}}}> {{
     wide = Unsqueeze (x, axes)
     narrow = Squeeze (wide, axes)
-    y = Relu (narrow)
+    y = Sigmoid (narrow)
 }}
 """
 
