@@ -53,7 +53,7 @@ class Options(TypedDict, total=False):
     sync: Sync
     """The synchronisation of items."""
     buffers: Buffers
-    """Whether the activations of all layers are kept for the comparison, or share bytes."""
+    """Use of memory: `keep` the activations of all layers for the comparison, or `reuse` their bytes."""
     stream: int
     """The axis along which the model is run as a stream."""
     pulse: int

@@ -39,7 +39,7 @@ def git(*arguments: str) -> str:
 
 @pytest.mark.parametrize("name", sorted(MOST_WORDS))
 def test_a_task_page_is_short(name: str) -> None:
-    """What only an expert needs is in docs/reference; options are in the help of each command."""
+    """Move details for experts to docs/reference, and options to the help of each command."""
     text = re.sub(r"(?m)^\|[-:| ]+\|$|[|]", " ", (ROOT / name).read_text())
     assert len(text.split()) <= MOST_WORDS[name]
 

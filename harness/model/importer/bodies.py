@@ -111,7 +111,7 @@ BATCH_NORMALIZATION = f"""BatchNormalization <epsilon, momentum> (X, scale, B, m
     variance_2 = Mul (own_variance, new)
     running_var = Add (variance_1, variance_2)
 }}"""
-"""Of a node in training mode, which computes the statistics of all its vectors."""
+"""BatchNormalization in training mode, which computes the statistics of all its vectors."""
 GELU = """
     root = Constant <value_float = 1.41421356237309504880> ()
     quotient = Div (x, root)

@@ -84,7 +84,7 @@ def _softmax(to: Replacement, node: onnx.NodeProto, graph: _Graph) -> None:
 
 
 RESULTS: Mapping[str, str] = {"Sub": "E[x^2] - E[x]^2 is E[(x - E[x])^2]", "Div": "exp(x - max) / sum is Softmax"}
-"""What is noted of the replaced nodes."""
+"""Notes of the replaced nodes, by their operators."""
 
 
 def convert(model: onnx.ModelProto) -> list[str]:

@@ -56,7 +56,7 @@ class MeasurementOptions:
 
 
 class Choices(TypedDict, total=False):
-    """What a measurement measures; None and missing choices have the board's default."""
+    """Choices of a measurement; None and missing ones have the board's default."""
 
     samples: int | None
     duration_s: float | None

@@ -111,7 +111,7 @@ def test_the_specification_has_the_values_of_onnx_runtime(name: str, opset: int,
 
 
 def test_attention_of_dynamic_codes_has_the_values_of_onnx_runtime(tmp_path: Path) -> None:
-    """As quantize_dynamic writes it."""
+    """Scales that follow from the data, as quantize_dynamic writes them."""
     constants = {"w": codes(8, 24, dtype=np.int8), "b": drawn(24), "s_w": HALF / 64, "z_w": np.int8(0)}
     nodes = [
         helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
