@@ -27,7 +27,7 @@ import machine
 from harness.core.installation import ROOT
 from harness.report import site
 from harness.runs.history import index
-from harness.runs.history.index import Wanted
+from harness.runs.history.index import RunFilter
 from harness.runs.history.run_record import Run
 from tests.support.history import laboratory
 
@@ -70,7 +70,7 @@ def measure(runs: Path, shown: Path, nights: int, repetitions: int) -> list[Resu
 
     def query() -> list[Run]:
         with index.opened(runs) as found:
-            return found.find(Wanted(board="board07"), 30)
+            return found.find(RunFilter(board="board07"), 30)
 
     def build() -> None:
         site.build(shown, site.gather(runs, nights, MUTATION))
@@ -80,7 +80,7 @@ def measure(runs: Path, shown: Path, nights: int, repetitions: int) -> list[Resu
         (runs / index.FILE).unlink(missing_ok=True)
 
     with index.opened(runs) as opened:
-        alone = timed("query of an open index", 10 * repetitions, lambda: opened.find(Wanted(board="board07"), 30))
+        alone = timed("query of an open index", 10 * repetitions, lambda: opened.find(RunFilter(board="board07"), 30))
     return [
         timed("index from nothing", repetitions, rebuild),
         timed("query, index opened and brought up to date", 10 * repetitions, query, 0.1),

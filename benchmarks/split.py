@@ -114,8 +114,8 @@ class Program:
 
 def build(way: Way, net: Network, host: Profile, block: int, cache: Path) -> Program:
     """Return the program as `harness run` builds it."""
-    made = planner.make(net, host, block=block, split=way.split, sync=way.sync)
-    return Program(made, bundle.build(codegen.generate(made), host, cache).folder / bundle.PROGRAM)
+    planned = planner.make(net, host, block=block, split=way.split, sync=way.sync)
+    return Program(planned, bundle.build(codegen.generate(planned), host, cache).folder / bundle.PROGRAM)
 
 
 def compare(net: Network, host: Profile, block: int, rounds: int, folder: Path) -> list[Result]:

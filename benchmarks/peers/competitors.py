@@ -109,8 +109,8 @@ def _generated(name: str, shop: Workshop) -> list[str]:
     if name not in targets.names():
         raise unknown_name("target", name, targets.names())
     folder, source = _new_source(shop, name, "network.c")
-    made = planner.make(shop.case.network, shop.host, items=[name] * len(shop.host.items), block=1)
-    generated = codegen.generate(made)
+    plan = planner.make(shop.case.network, shop.host, items=[name] * len(shop.host.items), block=1)
+    generated = codegen.generate(plan)
     write_source(generated, source)
     units = [source, WORKERS / "generated_worker.c", *_of_kernel_compilers(generated, shop, folder)]
     program = _built(shop.compiler, folder, units)

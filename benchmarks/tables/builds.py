@@ -207,12 +207,12 @@ def _prepared(case: Checked, board: Profile, code: Code, folder: Path) -> tuple[
         reason = f"not built: gcc {code.level} takes minutes for unrolled code of {operations:,} FLOP"
         return replace(outcome, missing=reason, no_bound=reason), None
     try:
-        made = codegen.generate(planner.make(case.network, board, block=1))
-        built = bundle.build(made, board, folder)
+        generated = codegen.generate(planner.make(case.network, board, block=1))
+        built = bundle.build(generated, board, folder)
         outcome = replace(outcome, origin=_origin(board, built), sizes=_sizes(built))
         if len(case.network.onnx_bytes) >= LARGE_BYTES:
             return replace(outcome, no_bound="not bounded: a large network takes minutes; try harness wcet"), built
-        return replace(outcome, **_bounded(made, built, outcome.sizes["network"])), built
+        return replace(outcome, **_bounded(generated, built, outcome.sizes["network"])), built
     except HarnessError as error:
         return replace(outcome, missing=_reason(error), no_bound=_reason(error)), None
 
@@ -232,12 +232,12 @@ def _sizes(built: Bundle) -> dict[str, Sizes]:
     return {"network": sizes.of_network(read), "program": sizes.of_program(read)}
 
 
-def _bounded(made: Program, built: Bundle, size: Sizes) -> dict[str, Any]:
+def _bounded(generated: Program, built: Bundle, size: Sizes) -> dict[str, Any]:
     """Return the field `bound`, or `no_bound` with the reason."""
     if size.text > BOUNDED_BYTES:
         return {"no_bound": f"not bounded: {size.text:,} bytes of code take long; harness wcet has no such limit"}
     try:
-        outcome = of_program(made, built.folder / PROGRAM)
+        outcome = of_program(generated, built.folder / PROGRAM)
     except HarnessError as error:
         return {"no_bound": _reason(error).removeprefix(f"{built.folder / PROGRAM}: ")}
     layers = [(each.instructions + each.library, not (each.decided_by_data or each.library)) for each in outcome.layers]

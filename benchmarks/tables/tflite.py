@@ -122,8 +122,8 @@ def compared(network: Network, seconds: float, advance: Callable[[int], None]) -
     for vector in vectors:
         [output] = session.run([outputs[0]], {name: vector.reshape(1, *network.vector.shape)})
         left.append(output.reshape(1, -1))
-        given = {each.tensor: check.encoded(vector, each) for each in file.inputs.values()}
-        found = {number: values[None] for number, values in engine.run(given).items()}
+        codes = {each.tensor: check.encoded(vector, each) for each in file.inputs.values()}
+        found = {number: values[None] for number, values in engine.run(codes).items()}
         right.append(check.decoded(found, value, last.dtype))
         advance(1)
     expected, actual = (np.concatenate(each).astype(np.float64) for each in (left, right))

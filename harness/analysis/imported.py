@@ -56,22 +56,22 @@ def check_import(
     engine = Interpreter(encode(replace(file, outputs=tuple(call.outputs[0] for call in written))))
     layers = {layer.output.name: layer for layer in network.layers}
     evaluate = {name: layer.prepare() for name, layer in layers.items()}
-    found = {call.outputs[0]: OperatorCheck(imported.activations[call.outputs[0]], call.name) for call in written}
-    [given] = file.inputs
+    checks = {call.outputs[0]: OperatorCheck(imported.activations[call.outputs[0]], call.name) for call in written}
+    [source] = file.inputs
     for part in parts(network, count, seed):
         known = network.values(part)
-        start = _computed(imported.activations[given], known, layers, evaluate)
-        stored = [_as_stored(vector, file.tensors[given].shape, image=given in imported.images) for vector in start]
-        outputs = engine.run_all({given: vector} for vector in stored)
-        values = {given: start} | {
-            number: _as_onnx(outputs[number], image=number in imported.images) for number in found
+        start = _computed(imported.activations[source], known, layers, evaluate)
+        stored = [_as_stored(vector, file.tensors[source].shape, image=source in imported.images) for vector in start]
+        outputs = engine.run_all({source: vector} for vector in stored)
+        values = {source: start} | {
+            number: _as_onnx(outputs[number], image=number in imported.images) for number in checks
         }
         for call in written:
             inputs = {imported.activations[each]: values[each] for each in call.inputs if each in values}
             right = _computed(imported.activations[call.outputs[0]], known | inputs, layers, evaluate)
-            _count(found[call.outputs[0]], right, values[call.outputs[0]], file.tensors[call.outputs[0]].scales)
+            _count(checks[call.outputs[0]], right, values[call.outputs[0]], file.tensors[call.outputs[0]].scales)
         advance(len(part))
-    return list(found.values())
+    return list(checks.values())
 
 
 def _computed(

@@ -140,11 +140,11 @@ def _earlier(one: _Side, workspace: Workspace) -> Iterator[_Side]:
     """Yield earlier measurements of the same program; differences between them are noise."""
     from harness.runs.history import index
     from harness.runs.history import run as runs
-    from harness.runs.history.index import Wanted
+    from harness.runs.history.index import RunFilter
 
     me = runs.read(one.folder)
     with index.opened(workspace.runs) as known:
-        before = [run for run in known.find(Wanted(me.board, me.model)) if _is_earlier(run, me)]
+        before = [run for run in known.find(RunFilter(me.board, me.model)) if _is_earlier(run, me)]
     for run in before[:MOST_EARLIER]:
         side = _Side(workspace.runs / run.name, runs.load(workspace.runs / run.name))
         if not _not_comparable(side, one):

@@ -69,8 +69,8 @@ def command(
         raise click.UsageError("give --board")
     console, found = Console.open(as_json=as_json), targets.load_boards(space.boards).board(board)
     check_real(found)
-    made = job.planned(space.model(model or "acas_coc"), found, asked | {"items": items})
-    return install(codegen.generate(made), found, sdk, space, console, dry_run=dry_run)
+    plan = job.planned(space.model(model or "acas_coc"), found, asked | {"items": items})
+    return install(codegen.generate(plan), found, sdk, space, console, dry_run=dry_run)
 
 
 def install(

@@ -21,7 +21,7 @@ from harness.core.table import Table
 from harness.core.text import duration
 
 if TYPE_CHECKING:
-    from harness.runs.history.index import Wanted
+    from harness.runs.history.index import RunFilter
     from harness.runs.history.run_record import Run
 
 
@@ -51,39 +51,39 @@ WHERE = {"hardware": "hardware", "emulated": "EMULATED", "this machine": "this m
 @click.option("--rebuild", is_flag=True, help="Delete the index and read all run folders again.")
 @as_json
 @pass_workspace
-def command(space: Workspace, /, as_json: bool, rebuild: bool, **wanted: str | int | None) -> None:
+def command(space: Workspace, /, as_json: bool, rebuild: bool, **options: str | int | None) -> None:
     """List former runs with verdict, board and time."""
-    history(wanted, space, Console.open(as_json=as_json), rebuild=rebuild)
+    history(options, space, Console.open(as_json=as_json), rebuild=rebuild)
 
 
-def history(wanted: Mapping[str, Any], workspace: Workspace, console: Console, *, rebuild: bool) -> None:
-    """Print the latest runs that match `wanted`: board, model, verdict, since; limit is their maximum number.
+def history(options: Mapping[str, Any], workspace: Workspace, console: Console, *, rebuild: bool) -> None:
+    """Print the latest runs that match `options`: board, model, verdict, since; limit is their maximum number.
 
     RequestError for an unknown verdict, an invalid date, and a board or model without runs.
     """
     from harness.runs.history import index
-    from harness.runs.history.index import Wanted
+    from harness.runs.history.index import RunFilter
 
-    chosen = _chosen(wanted)
+    chosen = _chosen(options)
     with index.opened(workspace.runs, rebuild=rebuild) as runs:
-        found = runs.find(chosen, wanted["limit"])
+        found = runs.find(chosen, options["limit"])
         count = runs.count()
         if not found:
-            _require_known(chosen, runs.find(Wanted()))
+            _require_known(chosen, runs.find(RunFilter()))
     console.document({"indexed": count, "runs": [_document(run) for run in found]})
     console.show(_table([_clean(run) for run in found], console.out.width))
     nowhere = "" if workspace.runs.is_dir() else ", which is not a folder: set another one with --runs or HARNESS_RUNS"
     console.note(f"{len(found):,} of {count:,} runs in {workspace.runs}{nowhere}")
 
 
-def _chosen(wanted: Mapping[str, Any]) -> Wanted:
-    from harness.runs.history.index import Wanted
+def _chosen(options: Mapping[str, Any]) -> RunFilter:
+    from harness.runs.history.index import RunFilter
 
-    verdict = wanted["verdict"]
+    verdict = options["verdict"]
     if verdict is not None and verdict not in VERDICTS:
         raise unknown_name("verdict", verdict, VERDICTS)
-    since = None if wanted["since"] is None else _since(wanted["since"])
-    return Wanted(wanted["board"], wanted["model"], verdict, since)
+    since = None if options["since"] is None else _since(options["since"])
+    return RunFilter(options["board"], options["model"], verdict, since)
 
 
 def _since(text: str) -> str:
@@ -100,10 +100,10 @@ def _since(text: str) -> str:
         ) from error
 
 
-def _require_known(wanted: Wanted, runs: list[Run]) -> None:
+def _require_known(run_filter: RunFilter, runs: list[Run]) -> None:
     """Raise RequestError for a misspelt name, because an empty table would look like an answer."""
     for kind in ("board", "model"):
-        name, known = getattr(wanted, kind), {getattr(run, kind) for run in runs} - {""}
+        name, known = getattr(run_filter, kind), {getattr(run, kind) for run in runs} - {""}
         if name is not None and name not in known:
             raise RequestError(f"no run of {kind} {name!r}", unknown_name(kind, name, known).hint)
 

@@ -16,7 +16,7 @@ from harness.core.errors import InfrastructureError, RequestError
 if TYPE_CHECKING:
     from securesystemslib.dsse import Envelope
 
-    from harness.runs.verification import Wanted
+    from harness.runs.verification import VerificationScope
 
 
 @click.command("sign", epilog="Example: harness sign last --key lab.pem")
@@ -42,12 +42,12 @@ def sign(run: Path, key: Path, workspace: Workspace, console: Console) -> None:
     from harness.core.document import write_json
     from harness.runs.folder import envelope_of
     from harness.runs.signing import private_key, with_signature
-    from harness.runs.verification import Wanted
+    from harness.runs.verification import VerificationScope
 
     path, signer = workspace.run(run), private_key(key)
     known = host_fingerprint(workspace.cache / GUEST_KEYS)
-    wanted = Wanted(workspace, report.reports, emulator_key=known)
-    document = _require_sound(path, wanted, console)
+    scope = VerificationScope(workspace, report.reports, emulator_key=known)
+    document = _require_sound(path, scope, console)
     place = document.with_name(envelope_of(document.name))
     envelope = with_signature(_stated(document, place), signer)
     write_json(place, envelope.to_dict())
@@ -56,7 +56,7 @@ def sign(run: Path, key: Path, workspace: Workspace, console: Console) -> None:
     console.document({"run": str(path), "envelope": str(place), "signed_by": name})
 
 
-def _require_sound(path: Path, wanted: Wanted, console: Console) -> Path:
+def _require_sound(path: Path, scope: VerificationScope, console: Console) -> Path:
     """Check all claims, as `harness verify` does; return the document."""
     from harness.runs.verification import ClaimState, folders
     from harness.runs.verification.folder import how_to_finish
@@ -64,7 +64,7 @@ def _require_sound(path: Path, wanted: Wanted, console: Console) -> Path:
     evidence = folders.read(path)
     if evidence is None:
         raise RequestError(f"{path}: the run is not finished", how_to_finish(path))
-    for claim in folders.claims(evidence, wanted, console.progress):
+    for claim in folders.claims(evidence, scope, console.progress):
         words = f"{path}: {claim.name} {claim.state}: {claim.text}", "this cannot be signed: see harness verify"
         if claim.state is ClaimState.WRONG:
             raise RequestError(*words)

@@ -18,7 +18,7 @@ from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE
 from harness.core.table import Table
 
 if TYPE_CHECKING:
-    from harness.runs.verification import Claim, Wanted
+    from harness.runs.verification import Claim, VerificationScope
 
 
 STYLES = {"ok": "green", "not ok": "bold red", "not checked": "yellow"}
@@ -52,21 +52,21 @@ def command(
     from harness import report
     from harness.boards.keys import GUEST_KEYS, host_fingerprint
     from harness.runs.signing import public_key
-    from harness.runs.verification import Wanted
+    from harness.runs.verification import VerificationScope
 
     known = host_fingerprint(space.cache / GUEST_KEYS)
-    wanted = Wanted(space, report.reports, public_key(key) if key else None, reference, rebuild, known)
-    return verify(run, wanted, space, Console.open(as_json=as_json))
+    scope = VerificationScope(space, report.reports, public_key(key) if key else None, reference, rebuild, known)
+    return verify(run, scope, space, Console.open(as_json=as_json))
 
 
-def verify(run: Path, wanted: Wanted, workspace: Workspace, console: Console) -> int:
+def verify(run: Path, scope: VerificationScope, workspace: Workspace, console: Console) -> int:
     """Verify evidence; `run` is a folder, or its name under runs/."""
     from harness.runs.verification import folders, is_valid
 
     path = workspace.run(run)
     evidence = folders.read(path)
     document = evidence.run if evidence else {}
-    claims = list(folders.claims(evidence, wanted, console.progress)) if evidence else [_unfinished(path)]
+    claims = list(folders.claims(evidence, scope, console.progress)) if evidence else [_unfinished(path)]
     found = is_valid(claims)
     console.show(_table(claims), Text(f"{WORDS[found]}{_verdict(document)}", style="bold" if found else "bold red"))
     console.document(_document(path, document, claims))

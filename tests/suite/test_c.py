@@ -142,9 +142,9 @@ def test_the_specification_has_the_constants_of_the_file(name: str) -> None:
 def test_no_operation_on_integers_is_undefined(
     name: str, part: str, host: Profile, objects: Path, tmp_path: Path
 ) -> None:
-    made = planner.make(network(name, part), of_variant(host, "c:inlined"), block=10)
+    plan = planner.make(network(name, part), of_variant(host, "c:inlined"), block=10)
     flags = ("-O1", "-fsanitize=undefined,float-cast-overflow")
-    program = build_patched(made, host, tmp_path, flags=flags, objects=objects)
+    program = build_patched(plan, host, tmp_path, flags=flags, objects=objects)
     done = run_sanitized(program, integers.vectors(200), tmp_path)
     assert (done.returncode, done.stderr.count("runtime error")) == (0, 0), done.stderr
 

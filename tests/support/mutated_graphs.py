@@ -46,12 +46,12 @@ def stated(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the shapes that the analysis finds as stated ones, those of outputs too."""
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
-    found = propagate(model)
-    assert not found.contradictions
+    propagation = propagate(model)
+    assert not propagation.contradictions
     del model.graph.value_info[:]
     outputs = {value.name: value for value in model.graph.output}
     for tensor in dict.fromkeys(tensor for node in model.graph.node for tensor in node.output):
-        fact = found.facts.of(tensor)
+        fact = propagation.facts.of(tensor)
         assert fact.type is not None, tensor
         assert fact.rank is not None, tensor
         sizes = (fact.sizes[axis] for axis in range(fact.rank))

@@ -265,8 +265,8 @@ class Decoder:
                 read -= written - {*names[1:]}
         corrected = self._x86_access if self._x86 else self._arm_access
         read, written = corrected(raw, names, read, written)
-        found = self._x86_instruction(raw) if self._x86 else self._arm_instruction(raw)
-        return dataclasses.replace(found, reads=self.bits(read), writes=self.bits(written))
+        instruction = self._x86_instruction(raw) if self._x86 else self._arm_instruction(raw)
+        return dataclasses.replace(instruction, reads=self.bits(read), writes=self.bits(written))
 
     def _x86_access(
         self, raw: Any, names: Sequence[str], read: set[str], written: set[str]

@@ -31,7 +31,7 @@ from harness.core import registry
 from harness.core.errors import EXIT_DIFFERS, EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError, RequestError
 from harness.core.file_digest import file_sha256
 from harness.runs.folder import envelope_of
-from harness.runs.verification import Claim, ClaimState, Wanted, folders
+from harness.runs.verification import Claim, ClaimState, VerificationScope, folders
 from harness.runs.verification.claims import (
     MALFORMED,
     ContradictionError,
@@ -275,13 +275,13 @@ def _argument(document: CaseDocument, leaves: Mapping[str, Leaf], outdated: str)
 
 def _pages(document: CaseDocument, folder: Path, render: Render, outdated: str) -> str:
     _require(not outdated, outdated)
-    made = render(document)
-    there = {name: (folder / name).read_text(encoding="utf-8") for name in made}
-    other = [name for name, text in made.items() if _without_layout(there[name]) != _without_layout(text)]
+    page = render(document)
+    there = {name: (folder / name).read_text(encoding="utf-8") for name in page}
+    other = [name for name, text in page.items() if _without_layout(there[name]) != _without_layout(text)]
     _require(not other, f"{listed(other)}: not what {DOCUMENT} gives")
-    if there != made:
+    if there != page:
         raise UncheckedError("words, links and colours follow; other fonts or another Graphviz placed the elements")
-    return f"{', '.join(made)} follow from {DOCUMENT}"
+    return f"{', '.join(page)} follow from {DOCUMENT}"
 
 
 def _without_layout(page: str) -> str:
@@ -302,7 +302,7 @@ def _outdated(document: CaseDocument) -> str:
 class Verification:
     """The verification of leaves, each by the verification of its kind."""
 
-    wanted: Wanted
+    scope: VerificationScope
     progress: Progress
 
     def __call__(self, leaf: Leaf) -> Sequence[Claim]:
@@ -316,7 +316,7 @@ class Verification:
             raise RequestError(f"{leaf.path}: the run is not finished")
         if evidence.name not in DOCUMENTS:
             raise RequestError(f"{leaf.path}: it has {evidence.name}, which is no evidence of a leaf")
-        return tuple(folders.claims(evidence, replace(self.wanted, key=None), self.progress))
+        return tuple(folders.claims(evidence, replace(self.scope, key=None), self.progress))
 
 
 def _certificate(path: Path) -> str:

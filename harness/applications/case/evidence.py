@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.applications.case.check import LeafState, Verification, check
 from harness.applications.case.entries import DOCUMENT
 from harness.applications.case.page import pages, require_dot
-from harness.runs.verification import Claim, ClaimState, Wanted
+from harness.runs.verification import Claim, ClaimState, VerificationScope
 from harness.runs.verification.claims import Progress, claim
 from harness.runs.verification.folder import Evidence
 from harness.runs.verification.folders import Kind
@@ -26,14 +26,14 @@ class CaseEvidence(Kind):
         """Return the folder without its document, whose form is a claim of its own."""
         return Evidence(path, {}, DOCUMENT)
 
-    def check(self, evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+    def check(self, evidence: Evidence, scope: VerificationScope, progress: Progress) -> Iterator[Claim]:
         """Yield the claims about the case and each of its leaves; ToolError without Graphviz."""
         require_dot()
-        checked = check(evidence.path, wanted.workspace, pages, Verification(wanted, progress))
+        checked = check(evidence.path, scope.workspace, pages, Verification(scope, progress))
         yield from checked.case
         for leaf in checked.leaves:
             yield Claim(f"leaf {leaf.name}", STATES.get(leaf.state, ClaimState.WRONG), leaf.text)
-        yield claim("signature", lambda: signed(evidence.path / DOCUMENT, wanted.key), needed=wanted.key is not None)
+        yield claim("signature", lambda: signed(evidence.path / DOCUMENT, scope.key), needed=scope.key is not None)
 
 
 KIND = CaseEvidence()

@@ -83,10 +83,10 @@ def read(path: Path, case: Path, *, with_files: bool = True) -> Leaf:
             missing = "it has none of " + ", ".join(DOCUMENTS)
             raise RequestError(f"{path}: no finished evidence: {missing}", "name a finished folder under runs/")
         document = read_document(path / name)
-        made = {RUN: _of_run, WCET: _of_bounds, DECIDE: _of_decision}[name](document)
+        entry = {RUN: _of_run, WCET: _of_bounds, DECIDE: _of_decision}[name](document)
         files = {each: file_sha256(path / each) for each in (sorted(plain(path)) if with_files else [name])}
         common = {"path": os.path.relpath(path, case), "sha256": files[name], "files": files}
-        return Leaf(path, LeafEntry.from_json(common | made[0]), made[1])
+        return Leaf(path, LeafEntry.from_json(common | entry[0]), entry[1])
     except (ContradictionError, OSError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise RequestError(f"{path}: cannot be read as evidence: {error}", "see harness verify") from error
 

@@ -59,8 +59,8 @@ class Subject:
         file = workspace.model_file(request.model)
         profile, network = targets.load_boards(workspace.boards).board(request.board), workspace.model(request.model)
         asked = {key: getattr(request, key) for key in ("items", "split", "sync", "buffers")}
-        made = job.planned(network, profile, asked | {"block": None})
-        return cls(request, file, network, profile, made, workspace.cache)
+        plan = job.planned(network, profile, asked | {"block": None})
+        return cls(request, file, network, profile, plan, workspace.cache)
 
     @functools.cached_property
     def files(self) -> dict[str, Path]:

@@ -105,12 +105,13 @@ def _as_standard(network: Network, vectors: int, seed: int, console: Console) ->
 
     model = standard_form(network)
     with console.progress("ONNX Runtime", vectors) as bar:
-        found = check.check_standard(network, model, vectors, seed, bar.advance)
-    notes = f"{plural(found.operators, 'node')} of ONNX's own domain; the activations have the names of {network.name}"
+        conversion_check = check.check_standard(network, model, vectors, seed, bar.advance)
+    nodes = plural(conversion_check.operators, "node")
+    notes = f"{nodes} of ONNX's own domain; the activations have the names of {network.name}"
     shapes = {layer.name: list(layer.output.shape) for layer in network.layers}
     return _Result(
         model.SerializeToString(),
-        found,
+        conversion_check,
         "ONNX Runtime",
         "in standard ONNX",
         notes,

@@ -13,7 +13,7 @@ from harness.model.network import Network
 from harness.runs.verification.claims import Claim, ClaimState, Progress
 from harness.runs.verification.folder import Evidence
 from harness.runs.verification.folders import PageKind, findings
-from harness.runs.verification.verify import Wanted
+from harness.runs.verification.verify import VerificationScope
 
 
 class DecisionEvidence(PageKind):
@@ -26,7 +26,7 @@ class DecisionEvidence(PageKind):
         """Return the files of the command."""
         return {*job.files_of(evidence.run)}
 
-    def claims(self, evidence: Evidence, _wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+    def claims(self, evidence: Evidence, _scope: VerificationScope, progress: Progress) -> Iterator[Claim]:
         """Yield the claims about property, boxes and witnesses; random boxes are decided again."""
         seed, path = secrets.randbits(32), evidence.path
         again = check_bounds.check if job.is_by_bounds(path) else check.check

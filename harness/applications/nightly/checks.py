@@ -39,11 +39,11 @@ class Checks:
         if entry.action == "case":  # its board and model are known, and it uses neither
             return
         board = self.board(entry.board)
-        made = job.planned(self.model(entry.model), board, given)
-        for item in made.items:
+        plan = job.planned(self.model(entry.model), board, given)
+        for item in plan.items:
             targets.find(item.target)
-        job.require_comparable(made, entry.action, given.get("fetch"))
-        plan_check.require_sound(plan_check.assess(made))
+        job.require_comparable(plan, entry.action, given.get("fetch"))
+        plan_check.require_sound(plan_check.assess(plan))
         if entry.action == "measure":
             _measurement_options(board, given)
             _check_measured(entry, given)
@@ -59,8 +59,8 @@ def comparer(profiles: BoardProfiles, workspace: Workspace, commands: Mapping[Ac
 
         given, board = commands["measure"].read(command_line(entry)), profiles.board(entry.board)
         try:
-            made = job.planned(workspace.model(entry.model), board, {**given, "block": 1})
-            base.read(former, board, made, _measurement_options(board, given))
+            plan = job.planned(workspace.model(entry.model), board, {**given, "block": 1})
+            base.read(former, board, plan, _measurement_options(board, given))
         except RequestError:
             return False
         return True

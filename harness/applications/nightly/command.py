@@ -31,7 +31,7 @@ from harness.core.text import duration, plural, retries
 if TYPE_CHECKING:
     from harness.applications.nightly.campaign import Campaign, Holder
     from harness.applications.nightly.job_commands import Comparable
-    from harness.applications.nightly.matrix import Taken, Wanted
+    from harness.applications.nightly.matrix import NightSpec, Taken
     from harness.applications.nightly.notify import Notify
     from harness.applications.nightly.process_pool import Children
     from harness.applications.nightly.schedule import Rules
@@ -127,10 +127,10 @@ def nightly(
     night = None
     try:
         with _read(file, commands, workspace) as asked, alone(workspace.runs, console.note) as lock:
-            night = _choose(asked.wanted, workspace, console, new=new, only_resume=only_resume)
+            night = _choose(asked.spec, workspace, console, new=new, only_resume=only_resume)
             ended = night and _carry_out(night, asked, workspace, console, lock)
             if ended:
-                _notify(asked.wanted.notify, ended, workspace, console)
+                _notify(asked.spec.notify, ended, workspace, console)
     except OSError as error:
         kept = "the night is kept: fix the problem, then run the same command to resume it"
         hint = (
@@ -156,17 +156,17 @@ def _make_way(junit_file: Path) -> None:
         raise RequestError(f"--junit {junit_file}: there is no folder {junit_file.parent}", "create it first")
 
 
-def _notify(wanted: Notify, night: Night, workspace: Workspace, console: Console) -> None:
+def _notify(settings: Notify, night: Night, workspace: Workspace, console: Console) -> None:
     """Send the notification about a night that changed something; a failure changes no exit code."""
     from harness.applications.nightly import notify
 
-    if not (wanted.webhook or wanted.email) or (content := notify.message(night, workspace.runs)) is None:
+    if not (settings.webhook or settings.email) or (content := notify.message(night, workspace.runs)) is None:
         return
-    failed = notify.send(wanted, content)
+    failed = notify.send(settings, content)
     for line in failed:
         console.note(f"warning: no notification by {line}; the night itself is complete")
     if not failed:
-        console.note(f"notified {', '.join(notify.receivers(wanted))}")
+        console.note(f"notified {', '.join(notify.receivers(settings))}")
 
 
 def _tell(night: Night, junit_file: Path | None, console: Console) -> int:
@@ -188,7 +188,7 @@ def _tell(night: Night, junit_file: Path | None, console: Console) -> int:
 class _Asked:
     """The parsed file and its lab."""
 
-    wanted: Wanted
+    spec: NightSpec
     profiles: BoardProfiles
     comparable: Comparable
 
@@ -203,8 +203,8 @@ def _read(file: Path, commands: Commands, workspace: Workspace) -> Iterator[_Ask
         raise RequestError(f"{file}: there is no such file", "name the file: harness nightly FILE")
     with chdir(file.parent):
         profiles = targets.load_boards(workspace.boards)
-        wanted = matrix.read(file, commands, checks.Checks(profiles, workspace))
-        yield _Asked(wanted, profiles, checks.comparer(profiles, workspace, commands))
+        spec = matrix.read(file, commands, checks.Checks(profiles, workspace))
+        yield _Asked(spec, profiles, checks.comparer(profiles, workspace, commands))
 
 
 def show(file: Path, commands: Commands, workspace: Workspace, console: Console) -> int:
@@ -214,16 +214,16 @@ def show(file: Path, commands: Commands, workspace: Workspace, console: Console)
 
     workspace = _absolute(workspace)
     with _read(file.absolute(), commands, workspace) as asked:
-        wanted, places, local = asked.wanted, _places(asked.profiles), _local(asked.profiles)
-    fair = schedule.fair(wanted.entries, Past.read(workspace.runs).finished_s(time.time()))
+        spec, places, local = asked.spec, _places(asked.profiles), _local(asked.profiles)
+    fair = schedule.fair(spec.entries, Past.read(workspace.runs).finished_s(time.time()))
     order = sorted(fair, key=lambda entry: not (entry.action == "measure" and entry.board in local))  # it runs alone
     table = Table("turn", "entry", "expected", "limit")
     for turn, entry in enumerate(order, start=1):
         table.add_row(str(turn), Text(clean(entry.key)), entry.expect, duration(entry.limit_s))
-    _show_notification(wanted, workspace, console)
+    _show_notification(spec, workspace, console)
     boards = {entry.board: places[entry.board] for entry in order}
-    until = f", nothing begins after {wanted.until}" if wanted.until else ""
-    rules = f"at most {wanted.parallel} at once, at most {retries(wanted.retries)} of failed infrastructure{until}"
+    until = f", nothing begins after {spec.until}" if spec.until else ""
+    rules = f"at most {spec.parallel} at once, at most {retries(spec.retries)} of failed infrastructure{until}"
     console.show(table, Text(f"{plural(len(order), 'entry', 'entries')} on {plural(len(boards), 'board')}, {rules}"))
     for names in _same(boards):
         console.show(Text(f"{' and '.join(names)} are one machine: their entries run one after the other"))
@@ -231,16 +231,16 @@ def show(file: Path, commands: Commands, workspace: Workspace, console: Console)
     return EXIT_DONE
 
 
-def _show_notification(wanted: Wanted, workspace: Workspace, console: Console) -> None:
+def _show_notification(spec: NightSpec, workspace: Workspace, console: Console) -> None:
     """Show the notification about the last finished night of this file, and its receivers; nothing is sent."""
     from harness.applications.nightly import notify
     from harness.applications.nightly.previous_nights import Past
 
-    if not (names := notify.receivers(wanted.notify)):
+    if not (names := notify.receivers(spec.notify)):
         return
     console.note(f"after a night with changes, a notification is sent to {', '.join(names)}")
     nights = Past.read(workspace.runs).nights
-    ended = [night for night in nights if night.ended_s is not None and _is_of(night, wanted)]
+    ended = [night for night in nights if night.ended_s is not None and _is_of(night, spec)]
     if ended:
         content = notify.message(ended[-1], workspace.runs)
         said = f"would be:\n{content['text']}" if content else "would not be sent: the night changed nothing"
@@ -320,7 +320,7 @@ def _harness(workspace: Workspace) -> list[str]:
     return [sys.executable, "-P", "-m", "harness", *places]
 
 
-def _choose(wanted: Wanted, workspace: Workspace, console: Console, *, new: bool, only_resume: bool) -> Night | None:
+def _choose(spec: NightSpec, workspace: Workspace, console: Console, *, new: bool, only_resume: bool) -> Night | None:
     """Choose the night to run: an unfinished one of the same file, or a new one; None if there is none to resume.
 
     Other unfinished nights are closed.
@@ -330,7 +330,7 @@ def _choose(wanted: Wanted, workspace: Workspace, console: Console, *, new: bool
 
     going_on = None
     for night in Past.read(workspace.runs).unfinished():
-        stale = _why_not(night, wanted, new=new)
+        stale = _why_not(night, spec, new=new)
         if stale:
             ended = _close(night, _last_s(night))
             console.note(
@@ -338,7 +338,7 @@ def _choose(wanted: Wanted, workspace: Workspace, console: Console, *, new: bool
             )
             for line in summary.wrong(ended):
                 console.note(line)
-        elif _is_of(night, wanted):
+        elif _is_of(night, spec):
             going_on = night
     if going_on:
         done, total = len(going_on.results), len(going_on.entries)
@@ -346,28 +346,28 @@ def _choose(wanted: Wanted, workspace: Workspace, console: Console, *, new: bool
             f"resuming night {going_on.name}: {done} of {total} entries are finished; --new starts a new night"
         )
         return going_on
-    return None if only_resume else _begin(wanted, workspace)
+    return None if only_resume else _begin(spec, workspace)
 
 
-def _why_not(night: Night, wanted: Wanted, *, new: bool) -> str:
+def _why_not(night: Night, spec: NightSpec, *, new: bool) -> str:
     """Return why an unfinished night cannot be resumed; empty if it can."""
     from harness.applications.nightly.previous_nights import KEPT_S
 
     if time.time() - night.began_s > KEPT_S:
         return "it is older than a day"
-    if not _is_of(night, wanted):
+    if not _is_of(night, spec):
         return ""
     if new:
         return "--new"
-    return "" if night.sha256 == wanted.sha256 else f"{wanted.file.name} was changed since"
+    return "" if night.sha256 == spec.sha256 else f"{spec.file.name} was changed since"
 
 
-def _is_of(night: Night, wanted: Wanted) -> bool:
+def _is_of(night: Night, spec: NightSpec) -> bool:
     """Return whether the night was started from the same file, even under another path."""
-    return Path(night.file).resolve() == wanted.file.resolve()
+    return Path(night.file).resolve() == spec.file.resolve()
 
 
-def _begin(wanted: Wanted, workspace: Workspace) -> Night:
+def _begin(spec: NightSpec, workspace: Workspace) -> Night:
     from harness.runs.history import night_record as record
     from harness.runs.history.night_record import NIGHTS
 
@@ -375,7 +375,7 @@ def _begin(wanted: Wanted, workspace: Workspace) -> Night:
     stem = f"{datetime.fromtimestamp(began_s, UTC):%Y%m%d-%H%M%S}"
     names = (stem if count == 1 else f"{stem}_{count}" for count in range(1, 1000))
     folder = next(path for path in (workspace.runs / NIGHTS / name for name in names) if not path.exists())
-    return record.create(folder, began_s, str(wanted.file), wanted.sha256, wanted.entries)
+    return record.create(folder, began_s, str(spec.file), spec.sha256, spec.entries)
 
 
 def _carry_out(night: Night, asked: _Asked, workspace: Workspace, console: Console, lock: int) -> Night | None:
@@ -400,11 +400,9 @@ def _carry_out(night: Night, asked: _Asked, workspace: Workspace, console: Conso
 def _rules(night: Night, asked: _Asked) -> Rules:
     from harness.applications.nightly.schedule import Rules
 
-    wanted = asked.wanted
-    until_s = _next(wanted.until, night.began_s) if wanted.until else None
-    return Rules(
-        wanted.parallel, wanted.retries, until_s, wanted.until, _local(asked.profiles), _places(asked.profiles)
-    )
+    spec = asked.spec
+    until_s = _next(spec.until, night.began_s) if spec.until else None
+    return Rules(spec.parallel, spec.retries, until_s, spec.until, _local(asked.profiles), _places(asked.profiles))
 
 
 def _local(profiles: BoardProfiles) -> frozenset[str]:

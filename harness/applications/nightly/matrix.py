@@ -45,8 +45,8 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Parsed file: its entries and the settings of the night.
+class NightSpec:
+    """The parsed file of a night: its entries and the settings of the night.
 
     `until` is the time of day, HH:MM, after which no entry starts; `sha256` is that of the file.
     """
@@ -73,7 +73,7 @@ class Checker(Protocol):
         """Check a whole entry, with the values that `Taken.read` returned."""
 
 
-def read(path: Path, commands: Mapping[Action, Taken], checker: Checker) -> Wanted:
+def read(path: Path, commands: Mapping[Action, Taken], checker: Checker) -> NightSpec:
     """Read the night's file at `path`; RequestError names file, line and valid choices."""
     hint = "name the file: harness nightly FILE"
     source = Source.read(path, f"harness init LAB creates one; or {hint}", hint)
@@ -85,7 +85,7 @@ def read(path: Path, commands: Mapping[Action, Taken], checker: Checker) -> Want
         raise _explain(error, source) from error
     entries = tuple(_entries(night, source, commands, checker))
     sha256 = hashlib.sha256(source.text.encode()).hexdigest()
-    return Wanted(path, sha256, entries, night.until or "", night.parallel, night.retries, night.notify)
+    return NightSpec(path, sha256, entries, night.until or "", night.parallel, night.retries, night.notify)
 
 
 def _seconds(given: Any) -> Any:

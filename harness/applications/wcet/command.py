@@ -58,16 +58,16 @@ def bounded(
     profile = targets.load_boards(space.boards).board(board)
     wcet.require_processor(profile)
     # One vector in a block, as in measurements.
-    made = job.planned(space.model(model), profile, {**asked, "block": asked["block"] or 1})
-    bundle.check_targets(made, profile)
-    program = codegen.generate(made)
-    with console.progress(f"building {made.network.name} for {made.board}", 1) as bar:
+    plan = job.planned(space.model(model), profile, {**asked, "block": asked["block"] or 1})
+    bundle.check_targets(plan, profile)
+    program = codegen.generate(plan)
+    with console.progress(f"building {plan.network.name} for {plan.board}", 1) as bar:
         built = bundle.build(program, profile, space.cache)
         bar.advance(1)
     wanted = None if core == "none" else core or wcet.default_core(profile)
     measured = wcet.measurements(space.runs, space.run_names(), built)
     request = wcet.Request(program, built, profile, wanted)
-    with console.progress(f"bounding {made.network.name} on {made.board}", len(made.tasks)) as bar:
+    with console.progress(f"bounding {plan.network.name} on {plan.board}", len(plan.tasks)) as bar:
         document, folder = wcet.bound(request, space.runs, measured, bar.advance)
     return wcet.write(folder, document, page.html(document)), folder
 

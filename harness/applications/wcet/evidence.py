@@ -44,7 +44,7 @@ from harness.runs.verification import bundle
 from harness.runs.verification.claims import Claim, ContradictionError, Progress, UncheckedError, claim, listed
 from harness.runs.verification.folder import RUN, Evidence
 from harness.runs.verification.folders import PageKind, findings
-from harness.runs.verification.verify import Wanted, description
+from harness.runs.verification.verify import VerificationScope, description
 from harness.targets.base import COMPILED
 
 
@@ -61,12 +61,12 @@ class BoundsEvidence(PageKind):
         """Return the files of the command; another claim checks the plan."""
         return {*FILES, *(name for name in names if name.startswith(f"{PLAN}/"))}
 
-    def claims(self, evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+    def claims(self, evidence: Evidence, scope: VerificationScope, progress: Progress) -> Iterator[Claim]:
         """Yield the claims about plan, program and bounds."""
         with progress(f"bounds of {evidence.path.name}", 1):
             yield from findings("bounds", lambda: verify(evidence.path))
         yield claim("description", lambda: description(evidence, plan_folder.read(evidence.path / PLAN)))
-        yield claim("program", lambda: _program(evidence, wanted), needed=wanted.rebuild)
+        yield claim("program", lambda: _program(evidence, scope), needed=scope.rebuild)
 
     def page(self, folder: Path) -> str:
         """Return the page of the bounds in a folder; RequestError if they are damaged."""
@@ -164,7 +164,7 @@ def _plain(entry: Entries) -> str:
     return strict_json.text({key: value for key, value in entry.to_json().items() if key != "cycles"})
 
 
-def _program(evidence: Evidence, wanted: Wanted) -> str:
+def _program(evidence: Evidence, scope: VerificationScope) -> str:
     """Check that the sources give the bounded program; if it cannot be built here, that no run contradicts it."""
     document = evidence.run
     manifest = Manifest.read(evidence.path / BUNDLE / MANIFEST).to_json()
@@ -172,11 +172,11 @@ def _program(evidence: Evidence, wanted: Wanted) -> str:
     recorded = {key: manifest[key] for key in ("compiler", "flags", "inputs")}
     run = {"bundle": recorded | {"sha256": document["bundle"], "files": files}, "harness": document["harness"]}
     try:
-        if not wanted.rebuild:
+        if not scope.rebuild:
             raise UncheckedError("--no-rebuild")  # noqa: TRY301 - runs of the bundle are compared
         with tempfile.TemporaryDirectory() as scratch:
             of_program = replace(evidence, run=run | {"board": {"name": document["board"]}})
-            return bundle.reproduced(of_program, wanted.workspace.boards, Path(scratch))
+            return bundle.reproduced(of_program, scope.workspace.boards, Path(scratch))
     except UncheckedError:
         if others := _runs_of_other_programs(evidence.path.absolute().parent, document):
             raise ContradictionError(f"{listed(others)} ran another program of bundle {document['bundle']}") from None

@@ -51,12 +51,12 @@ def analyse(
     and `tighter` sound bounds of accumulators.  Without `with_ranges`, the layers are not computed.  `departures`
     returns more findings, from the facts of the model.
     """
-    found = propagate(graph, hints)
-    findings = [*_structure(found.nodes, graph.graph), *map(of_contradiction, found.contradictions)]
-    findings += departures(graph, found) if departures else ()
+    propagation = propagate(graph, hints)
+    findings = [*_structure(propagation.nodes, graph.graph), *map(of_contradiction, propagation.contradictions)]
+    findings += departures(graph, propagation) if departures else ()
     findings += [
         Finding("warning", "not_analysed", each.node, "", each.reason, "state facts of its outputs with --fact")
-        for each in found.unanalysed
+        for each in propagation.unanalysed
     ]
     measured = Ranges()
     if with_ranges and all(finding.severity != "error" for finding in findings):
@@ -73,8 +73,10 @@ def analyse(
                 [Finding("note", "rewritten", "", "", reason, "harness run makes the same changes")] if steps else []
             )
     findings.sort(key=lambda each: SEVERITIES.index(each.severity))
-    symbols = {name: str(found.facts.resolved(size)) for name, (size, _) in found.facts.bindings.items()}
-    return Analysis(_edges(graph, found, measured), tuple(findings), symbols, found.passes, tuple(measured.layers))
+    symbols = {name: str(propagation.facts.resolved(size)) for name, (size, _) in propagation.facts.bindings.items()}
+    return Analysis(
+        _edges(graph, propagation, measured), tuple(findings), symbols, propagation.passes, tuple(measured.layers)
+    )
 
 
 def _network(graph: onnx.ModelProto) -> tuple[Network, tuple[str, ...]]:

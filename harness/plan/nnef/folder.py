@@ -214,8 +214,8 @@ def _plan(settings: _Settings, network: Network, works: Iterable[Work], files: d
     shares = [[Share.of(index[work.item], work.columns.region) for work in works] for works in in_order]
     tasks = tasks_from(network.layers, shares, pipeline=settings.pipeline)
     _require_names(tasks, [work for works in in_order for work in works], files)
-    made = compose(settings.board, network, settings.block, settings.sync, items, tasks)
-    return _with_arena(made, settings.arena)
+    plan = compose(settings.board, network, settings.block, settings.sync, items, tasks)
+    return _with_arena(plan, settings.arena)
 
 
 def _with_arena(plan: Plan, offsets: Mapping[str, int]) -> Plan:

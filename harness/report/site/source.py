@@ -12,7 +12,7 @@ from harness.core.errors import RequestError
 from harness.report.site.labels import moment
 from harness.runs.history import index
 from harness.runs.history import night_record as record
-from harness.runs.history.index import Wanted
+from harness.runs.history.index import RunFilter
 from harness.runs.history.night_record import Night
 from harness.runs.history.nights import confirmed
 from harness.runs.history.run_record import Run
@@ -70,7 +70,7 @@ def gather(folder: Path, nights: int, mutation: Path, quarantine: QuarantineStat
             unreadable.append((one.name, error.message))
     since = _stamp(found[0].began_s) if found and len(every) > nights else ""
     with index.opened(folder) as runs:
-        records = runs.find(Wanted(since=_stamp(max(0.0, found[0].began_s - SLACK_S)) if since else None))
+        records = runs.find(RunFilter(since=_stamp(max(0.0, found[0].began_s - SLACK_S)) if since else None))
     by_name = {run.name: run for run in records}
     shown = tuple(run for run in records if run.started >= since)
     nights_shown = tuple(confirmed(night, by_name) for night in found)

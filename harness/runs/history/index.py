@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RunFilter:
     """A filter of runs that match all given values and were started at `since` (as in `run.json`) or later.
 
     The verdict `differs` also matches an unfinished run that differs so far.
@@ -100,9 +100,9 @@ class Index:
             parts = [(one.name, position, *astuple(part)) for position, part in enumerate(one.parts)]
             self._database.executemany(f"INSERT OR REPLACE INTO parts VALUES ({part_marks})", parts)  # noqa: S608 - as above
 
-    def find(self, wanted: Wanted, limit: int | None = None) -> list[Run]:
+    def find(self, run_filter: RunFilter, limit: int | None = None) -> list[Run]:
         """Return the latest records that match, the latest first."""
-        where, values = _where(wanted)
+        where, values = _where(run_filter)
         chosen = f"FROM runs {where} ORDER BY started DESC, name DESC LIMIT ?"
         limited = (*values, -1 if limit is None else limit)
         return self._sound(lambda: self._found(chosen, limited))
@@ -139,12 +139,12 @@ class Index:
         return {name: tuple(parts) for name, parts in found.items()}
 
 
-def _where(wanted: Wanted) -> tuple[str, list[str]]:
+def _where(run_filter: RunFilter) -> tuple[str, list[str]]:
     conditions = {
-        "board = ?": wanted.board,
-        "model = ?": wanted.model,
-        "(verdict = ? OR (differs_so_far AND 'differs' = ?))": wanted.verdict,
-        "started >= ?": wanted.since,
+        "board = ?": run_filter.board,
+        "model = ?": run_filter.model,
+        "(verdict = ? OR (differs_so_far AND 'differs' = ?))": run_filter.verdict,
+        "started >= ?": run_filter.since,
     }
     given = {condition: value for condition, value in conditions.items() if value is not None}
     values = [value for condition, value in given.items() for _ in range(condition.count("?"))]
@@ -160,7 +160,7 @@ def _run(row: Sequence[Any], parts: tuple[Part, ...]) -> Run:
 def _stamps(folder: Path) -> Iterator[tuple[str, str]]:
     """Name and stamp of every run folder."""
     try:
-        names = os.listdir(folder)  # noqa: PTH208 - names are wanted, of twenty thousand folders
+        names = os.listdir(folder)  # noqa: PTH208 - only names, of twenty thousand folders
     except OSError:
         return
     for name in names:

@@ -19,6 +19,6 @@ verify      all of them, in their order
 """
 
 from harness.runs.verification.claims import Claim, ClaimState, is_valid
-from harness.runs.verification.verify import Wanted, verify
+from harness.runs.verification.verify import VerificationScope, verify
 
-__all__ = ["Claim", "ClaimState", "Wanted", "is_valid", "verify"]
+__all__ = ["Claim", "ClaimState", "VerificationScope", "is_valid", "verify"]

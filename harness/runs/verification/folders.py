@@ -17,7 +17,7 @@ from harness.runs.verification.folder import RUN, Evidence, plain, require_files
 from harness.runs.verification.folder import read as read_run
 from harness.runs.verification.revisions import require_possible_time
 from harness.runs.verification.signature import signed
-from harness.runs.verification.verify import Wanted, reports, verify
+from harness.runs.verification.verify import VerificationScope, reports, verify
 
 PAGE = "report.html"
 
@@ -33,7 +33,7 @@ class Kind(ABC):
         """Return the finished evidence in a folder; RequestError if its document cannot be read."""
 
     @abstractmethod
-    def check(self, evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+    def check(self, evidence: Evidence, scope: VerificationScope, progress: Progress) -> Iterator[Claim]:
         """Yield every claim, as soon as it is decided."""
 
     def unfinished(self, path: Path) -> RequestError:
@@ -52,7 +52,7 @@ class PageKind(Kind):
         """Return the files that the command writes; `names` are those of the folder."""
 
     @abstractmethod
-    def claims(self, evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+    def claims(self, evidence: Evidence, scope: VerificationScope, progress: Progress) -> Iterator[Claim]:
         """Yield the claims of this kind alone."""
 
     @abstractmethod
@@ -68,7 +68,7 @@ class PageKind(Kind):
                 f"{path / self.document}: cannot be read: {error}", "copy the folder again from its source"
             ) from error
 
-    def check(self, evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+    def check(self, evidence: Evidence, scope: VerificationScope, progress: Progress) -> Iterator[Claim]:
         """Yield the claims about the files, then those of this kind, its page and its signature."""
         yield claim("files", lambda: self._files(evidence, progress))
         try:
@@ -77,10 +77,10 @@ class PageKind(Kind):
             yield Claim("content", ClaimState.UNCHECKED, f"no other file is opened: {error}")
             return
         yield claim("times", lambda: require_possible_time(evidence, str(evidence.run["began"])))
-        yield from self.claims(evidence, wanted, progress)
+        yield from self.claims(evidence, scope, progress)
         yield claim("reports", lambda: reports(evidence, lambda _: {PAGE: self.page(evidence.path)}))
         document = evidence.path / evidence.name
-        yield claim("signature", lambda: signed(document, wanted.key), needed=wanted.key is not None)
+        yield claim("signature", lambda: signed(document, scope.key), needed=scope.key is not None)
 
     def _files(self, evidence: Evidence, progress: Progress) -> str:
         """Check the files; documents of earlier versions list none, or not the page, which follows from them."""
@@ -103,12 +103,12 @@ def read(path: Path) -> Evidence | None:
     return read_run(path)
 
 
-def claims(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+def claims(evidence: Evidence, scope: VerificationScope, progress: Progress) -> Iterator[Claim]:
     """Yield every claim of a run or of evidence of an application, as soon as it is decided."""
     if evidence.name == RUN:
-        yield from verify(evidence, wanted, progress)
+        yield from verify(evidence, scope, progress)
     else:
-        yield from _kind(evidence.name).check(evidence, wanted, progress)
+        yield from _kind(evidence.name).check(evidence, scope, progress)
 
 
 def _kind(name: str) -> Kind:

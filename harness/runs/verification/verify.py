@@ -41,7 +41,7 @@ AFTERWARDS = ("content_sha256", "files")  # of run.json: what the reports were m
 
 
 @dataclass(frozen=True)
-class Wanted:
+class VerificationScope:
     """Scope of a verification: workspace, key of the signature, share of the reference, bundle.
 
     `render` writes the reports of a run's document by their names, as `harness.report.reports` does.
@@ -56,7 +56,7 @@ class Wanted:
     emulator_key: str | None = None
 
 
-def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+def verify(evidence: Evidence, scope: VerificationScope, progress: Progress) -> Iterator[Claim]:
     """Yield every claim, as soon as it is decided."""
     yield claim("files", lambda: folder.files(evidence, progress))
     try:
@@ -75,38 +75,38 @@ def verify(evidence: Evidence, wanted: Wanted, progress: Progress) -> Iterator[C
         yield Claim("plan", ClaimState.WRONG, text)
         return
     yield claim("request", lambda: inputs.request(evidence, plan))
-    yield claim("board", lambda: board.board(evidence, wanted.emulator_key))
+    yield claim("board", lambda: board.board(evidence, scope.emulator_key))
     yield claim("model", lambda: inputs.model(evidence, plan.network))
     yield claim("plan", lambda: inputs.plan(evidence, plan))
     yield claim("description", lambda: description(evidence, plan))
     yield claim("vectors", lambda: inputs.vectors(evidence, vectors, plan.network, progress), needed=False)
     if evidence.measured:
-        yield from _of_measurement(Measurement(evidence, plan, vectors), wanted, progress)
+        yield from _of_measurement(Measurement(evidence, plan, vectors), scope, progress)
     else:
-        yield from _of_run(Outputs(evidence, plan, vectors), wanted, progress)
+        yield from _of_run(Outputs(evidence, plan, vectors), scope, progress)
     yield claim("sources", lambda: _sources(evidence))
-    yield claim("reports", lambda: reports(evidence, wanted.render))
+    yield claim("reports", lambda: reports(evidence, scope.render))
     with tempfile.TemporaryDirectory() as scratch:
-        yield claim("bundle", lambda: _bundle(evidence, wanted, Path(scratch)), needed=False)
+        yield claim("bundle", lambda: _bundle(evidence, scope, Path(scratch)), needed=False)
         if evidence.run.get("proof"):
             needed = _is_rebuilt(evidence, Path(scratch))
             yield claim("structure", lambda: _structure(evidence, plan, Path(scratch)), needed=needed)
-    yield claim("signature", lambda: signed(evidence.path / RUN, wanted.key), needed=wanted.key is not None)
+    yield claim("signature", lambda: signed(evidence.path / RUN, scope.key), needed=scope.key is not None)
 
 
-def _of_run(outputs: Outputs, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
+def _of_run(outputs: Outputs, scope: VerificationScope, progress: Progress) -> Iterator[Claim]:
     yield claim("chunks", lambda: results.cover(outputs))
     yield claim("dumps", lambda: results.again(outputs, progress))
-    reference = _Reference(outputs, wanted.reference, progress)
-    yield claim("reference", reference.check, needed=wanted.reference != "none")
+    reference = _Reference(outputs, scope.reference, progress)
+    yield claim("reference", reference.check, needed=scope.reference != "none")
     if outputs.evidence.request.get("floats") is not None or outputs.evidence.run.get("proof"):
-        yield from _of_proof(outputs, wanted, progress)
+        yield from _of_proof(outputs, scope, progress)
     yield claim("failing", lambda: results.failing(outputs))
     yield claim("verdict", lambda: results.verdict(outputs, reference.covered))
 
 
-def _of_proof(outputs: Outputs, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
-    evidence, plan, again = outputs.evidence, outputs.plan, wanted.reference != "none"
+def _of_proof(outputs: Outputs, scope: VerificationScope, progress: Progress) -> Iterator[Claim]:
+    evidence, plan, again = outputs.evidence, outputs.plan, scope.reference != "none"
 
     def answers() -> str:
         if not again:
@@ -140,8 +140,8 @@ class _Reference:
         )
 
 
-def _of_measurement(subject: Measurement, wanted: Wanted, progress: Progress) -> Iterator[Claim]:
-    evidence, again = subject.evidence, wanted.reference != "none"
+def _of_measurement(subject: Measurement, scope: VerificationScope, progress: Progress) -> Iterator[Claim]:
+    evidence, again = subject.evidence, scope.reference != "none"
     yield claim("measured", lambda: _as_written(evidence, lambda: measured.measured(subject)))
     for name in registry.PARTS:
         if (evidence.path / name).exists():
@@ -215,10 +215,10 @@ def _sources(evidence: Evidence) -> str:
         return sources.same(evidence, Path(scratch))
 
 
-def _bundle(evidence: Evidence, wanted: Wanted, scratch: Path) -> str:
-    if not wanted.rebuild:
+def _bundle(evidence: Evidence, scope: VerificationScope, scratch: Path) -> str:
+    if not scope.rebuild:
         raise UncheckedError("--no-rebuild")
-    return bundle.reproduced(evidence, wanted.workspace.boards, scratch)
+    return bundle.reproduced(evidence, scope.workspace.boards, scratch)
 
 
 def _is_rebuilt(evidence: Evidence, scratch: Path) -> bool:

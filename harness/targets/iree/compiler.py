@@ -131,10 +131,10 @@ def kept(key: str, make: Callable[[], bytes]) -> bytes:
             return content[32:]
     except OSError:
         pass
-    made = make()
+    plan = make()
     path.parent.mkdir(parents=True, exist_ok=True)
-    workspace.write_whole(path, hashlib.sha256(made).digest() + made)
-    return made
+    workspace.write_whole(path, hashlib.sha256(plan).digest() + plan)
+    return plan
 
 
 def run(text: str, path: str, what: str, folder: Path, *flags: str) -> None:

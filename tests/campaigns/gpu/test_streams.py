@@ -35,8 +35,8 @@ def test_items_on_one_gpu_are_identical(
     items = {item: ItemProfile(target=target) for item, target in TARGETS.items()}
     profile = narrowed(board, gpu.arch).model_copy(update={"items": items})
     net = parse(dags.listing_2()) if name == "listing 2" else model.load(ROOT / "models" / f"{name}.onnx")
-    made = planner.make(net, profile, split=SPLITS[name], sync=sync, block=256)
-    built = bundle.build(codegen.generate(made), profile, cache)
+    planned = planner.make(net, profile, split=SPLITS[name], sync=sync, block=256)
+    built = bundle.build(codegen.generate(planned), profile, cache)
     program = BoardProgram(built.folder / bundle.PROGRAM, net, built.sha256, built.compiler)
     vectors = uniform_vectors(net, 40 if gpu.simulated else 2003, seed=8)
     expected = SpecificationReference(net).activations(vectors)

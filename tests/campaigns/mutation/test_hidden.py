@@ -61,10 +61,10 @@ def test_every_program_changes_the_sources_as_they_are(wrong: Wrong, laboratory:
     asked = dict(zip(wrong.options[::2], wrong.options[1::2], strict=True))
     split = [asked["--split"]] if "--split" in asked else []
     board = laboratory.board(wrong.board)
-    made = planner.make(
+    plan = planner.make(
         model.load(tmp_path / "model.onnx"), board, asked["--items"].split(","), split=split, sync=asked.get("--sync")
     )  # fmt: skip
-    sources = bundle.recipe_of(codegen.generate(made), board).sources
+    sources = bundle.recipe_of(codegen.generate(plan), board).sources
     for patch in wrong.patches:
         changed = patch.apply(sources)
         assert changed != sources

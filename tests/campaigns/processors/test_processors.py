@@ -59,9 +59,9 @@ def test_the_machine_code_for_every_processor_is_understood(
     processor: str, target: str, network: str, host: Profile, objects: Path, tmp_path: Path
 ) -> None:
     board = compiled_for(processor, host, target)
-    made = planner.make(NETWORKS[network](), board, block=7)
-    program = build_patched(made, board, tmp_path, objects=objects)
-    assert counterexamples(made, program.path) == []
+    plan = planner.make(NETWORKS[network](), board, block=7)
+    program = build_patched(plan, board, tmp_path, objects=objects)
+    assert counterexamples(plan, program.path) == []
 
 
 @needs_emulator

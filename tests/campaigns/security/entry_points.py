@@ -71,8 +71,8 @@ def network(content: bytes, folder: Path) -> str:
     path = folder / "model.onnx"
     path.write_bytes(content)
     found = networks.load(path)
-    made = planner.make(found, profile.load(ROOT / "boards.yaml", {}).board("host"))
-    codegen.generate(made)
+    plan = planner.make(found, profile.load(ROOT / "boards.yaml", {}).board("host"))
+    codegen.generate(plan)
     vectors = stimuli.stimuli(found, 3, 1) if found.vector.size < 1000 else None
     if vectors:
         Reference(found, 1).activations(vectors.chunk(0, 3))

@@ -102,10 +102,10 @@ def test_iterations_at_once_are_as_one_after_the_other(
     seed: int, target: str, level: str, host: Profile, tmp_path: Path, objects: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     net = random_convolutions(np.random.default_rng(seed), 1, "uint8", "int8", 2)
-    made = planner.make(net, with_compiler(host, target, GNU, (level,)), block=1)
-    built = build_patched(made, with_compiler(host, target, GNU, (level,)), tmp_path, objects=objects)
+    plan = planner.make(net, with_compiler(host, target, GNU, (level,)), block=1)
+    built = build_patched(plan, with_compiler(host, target, GNU, (level,)), tmp_path, objects=objects)
     read = program.read(built.path)
-    names = {forward.name for forward in codegen.generate(made).forwards}
+    names = {forward.name for forward in codegen.generate(plan).forwards}
     starts = [symbol.address for symbol in read.functions if symbol.name in names]
     at_once = [_recorded(read, start) for start in starts]
     monkeypatch.setattr(_Run, "_hurry", lambda *_: 0)

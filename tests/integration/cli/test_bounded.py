@@ -17,7 +17,7 @@ from harness.core.console import Console
 from harness.core.installation import ROOT
 from harness.execution import dumps
 from harness.report import reports
-from harness.runs.verification import ClaimState, Wanted, verify
+from harness.runs.verification import ClaimState, VerificationScope, verify
 from harness.runs.verification.folder import read
 from tests.integration.cli.test_pytest_plugin import session
 from tests.integration.cli.test_third_party import PACKAGE
@@ -212,9 +212,9 @@ def test_verify_finds_a_change(accepted: Ended, tmp_path: Path, monkeypatch: pyt
     evidence = read(folder)
     assert evidence is not None
     progress = Console.open(as_json=True).progress
-    wanted = Wanted(workspace.find(), reports, rebuild=False)
+    scope = VerificationScope(workspace.find(), reports, rebuild=False)
     checked = ("request", "plan", "dumps", "reference", "failing", "verdict")
-    found = {claim.name: claim for claim in verify(evidence, wanted, progress) if claim.name in checked}
+    found = {claim.name: claim for claim in verify(evidence, scope, progress) if claim.name in checked}
     wrong = {name: claim.text for name, claim in found.items() if claim.state is not ClaimState.OK}
     assert text in wrong.get(claim, "") if claim else not wrong, wrong
 

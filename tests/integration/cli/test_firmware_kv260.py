@@ -111,11 +111,11 @@ def test_verifying_asks_the_kernels_through_the_program(
     network: Network, host: Profile, tmp_path: Path, cache: Path
 ) -> None:
     """Here the double plays XRT: the words are the program's, the digest the kernels' own."""
-    made = codegen.generate(planner.make(network, host, ["c", "vitis"], split=["dense_1..dense_8=prepost"]))
-    fabric = command._fabric(made)
+    program = codegen.generate(planner.make(network, host, ["c", "vitis"], split=["dense_1..dense_8=prepost"]))
+    fabric = command._fabric(program)
     assert fabric.kernels == ("dense_9_kernel",)
     space = Workspace(tmp_path / "boards.yaml", tmp_path, tmp_path / "runs", cache)
-    answer = command.asking(made, host, space, command.IN_FABRIC)()
+    answer = command.asking(program, host, space, command.IN_FABRIC)()
     steps.confirm(answer, fabric.app, fabric.digest)
     other = command._fabric(codegen.generate(planner.make(network, host, ["c", "vitis"], split=["dense_5=prepost"])))
     with pytest.raises(BoardError, match="the kernels in the fabric are others"):

@@ -15,7 +15,7 @@ from harness.boards import workspace
 from harness.core.console import Console
 from harness.core.installation import ROOT
 from harness.report import reports
-from harness.runs.verification import Claim, ClaimState, Wanted, verify
+from harness.runs.verification import Claim, ClaimState, VerificationScope, verify
 from harness.runs.verification.fields import BELIEVED, COMMON, MEASUREMENTS, RUNS, claim_of, paths, table_of
 from harness.runs.verification.folder import Evidence, read
 from tests.integration.cli.test_verify import differing, identical, model, user
@@ -78,8 +78,10 @@ def edited(evidence: Evidence, place: Place, value: Any) -> Evidence:
 
 def checked(evidence: Evidence, claim_name: str = "") -> dict[str, Claim]:
     """The claims, but for the reports, in which every entry may show; the reference where that claim needs it."""
-    wanted = Wanted(workspace.find(), reports, reference="none" if claim_name in QUICK else "all", rebuild=False)
-    claims = verify(evidence, wanted, Console.open(as_json=True).progress)
+    scope = VerificationScope(
+        workspace.find(), reports, reference="none" if claim_name in QUICK else "all", rebuild=False
+    )
+    claims = verify(evidence, scope, Console.open(as_json=True).progress)
     return {claim.name: claim for claim in claims if claim.name != "reports"}
 
 

@@ -278,10 +278,10 @@ def test_the_proof_holds_of_every_variant(target: str, host: Profile, tmp_path: 
     """Its constants, its sums and its roundings are asked of the machine code that runs."""
     options = {"weights": "uint8", "zero_points": True, "per_column": True, "argmax": True, "dequantize": True}
     net = parse(builders.random_network(np.random.default_rng(9), (3, 18, 5), **options))
-    made = planner.make(net, of_variant(host, target), block=10)
-    program = build_patched(made, of_variant(host, target), tmp_path / "bundle")
+    plan = planner.make(net, of_variant(host, target), block=10)
+    program = build_patched(plan, of_variant(host, target), tmp_path / "bundle")
     subject = Subject.of(net, uniform_vectors(net, 256, seed=2))
-    assert failed_steps(Trial(subject, made, program.deployed(tmp_path / "run"), tmp_path), all_floats=False) == ()
+    assert failed_steps(Trial(subject, plan, program.deployed(tmp_path / "run"), tmp_path), all_floats=False) == ()
 
 
 @pytest.mark.parametrize("name", NAMES)

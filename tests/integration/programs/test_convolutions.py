@@ -203,8 +203,8 @@ def test_nothing_is_read_or_written_beyond_a_buffer(
     net, board = network(seed, axes), of_variant(host, VECTOR)
     vectors = uniform_vectors(net, 25, seed=1)
     flags = ["-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]  # -O1 compiles for up to 40 s
-    made = planner.make(net, board, block=10)
-    program = build_patched(made, board, tmp_path / "bundle", INSTRUCTIONS[instructions], flags)
+    plan = planner.make(net, board, block=10)
+    program = build_patched(plan, board, tmp_path / "bundle", INSTRUCTIONS[instructions], flags)
     done = run_sanitized(program, vectors, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert_same(program.read_dumps(tmp_path), references(net, vectors))

@@ -133,8 +133,8 @@ def test_declarations_begin_blocks_in_c89(source: str, expected: str) -> None:
 def test_what_has_no_form_is_refused(host: Profile) -> None:
     with pytest.raises(ValueError, match=r"kernels/c/a.h:2 has a compound literal, which c89 does not have"):
         dialect.written({"kernels/c/a.h": b"\nint f(void) { return g((T){1}); }"}, dialect.Settings(**C89))  # type: ignore[arg-type]
-    made = codegen.generate(planner.make(NETWORKS["functions"](), in_form(host, "c:vector")))
+    program = codegen.generate(planner.make(NETWORKS["functions"](), in_form(host, "c:vector")))
     with pytest.raises(RequestError, match="the kernels of c:vector use vectors of the compiler"):
-        bundle.recipe_of(made, in_form(host, "c:vector", standard="c99"))
+        bundle.recipe_of(program, in_form(host, "c:vector", standard="c99"))
     with pytest.raises(RequestError, match="c89 has no hexadecimal floats: give floats: decimal"):
-        bundle.recipe_of(made, in_form(host, "c:vector", standard="c89"))
+        bundle.recipe_of(program, in_form(host, "c:vector", standard="c89"))

@@ -165,8 +165,10 @@ SHOWN_BY |= {
 @pytest.fixture
 def run(board: Profile, objects: Path, tmp_path: Path) -> Run:
     def run(mutant: Mutant, subject: Subject) -> tuple[Array, ...]:
-        made = planner.make(subject.network, board)
-        program = build_patched(mutant.plan(made), board, tmp_path / "bundle", mutant.patches(made), objects=objects)
+        planned = planner.make(subject.network, board)
+        program = build_patched(
+            mutant.plan(planned), board, tmp_path / "bundle", mutant.patches(planned), objects=objects
+        )
         return program.activations(subject.vectors, tmp_path)
 
     return run

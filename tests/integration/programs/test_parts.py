@@ -120,19 +120,19 @@ def test_shared_images_have_the_bits_of_the_reference(
 ) -> None:
     name, *ways = case
     subject = Subject.of(NETWORKS[name]())
-    made = planner.make(subject.network, board, block=BLOCK, split=everything(subject.network, *ways), sync=sync)
-    assert {task.runs > 1 for task in made.tasks} == {False, "rows" in ways}
-    assert conformance.check(made) == ()
-    program = build_patched(made, board, tmp_path / "bundle", flags=WARNED["c"], objects=objects)
+    plan = planner.make(subject.network, board, block=BLOCK, split=everything(subject.network, *ways), sync=sync)
+    assert {task.runs > 1 for task in plan.tasks} == {False, "rows" in ways}
+    assert conformance.check(plan) == ()
+    program = build_patched(plan, board, tmp_path / "bundle", flags=WARNED["c"], objects=objects)
     assert differing(program, subject, tmp_path / "run", "--random-delay", "100:1") == []
-    assert replayed(made, tmp_path / "run").violations == ()
+    assert replayed(plan, tmp_path / "run").violations == ()
 
 
 def test_rows_that_follow_each_other_stay_on_their_item(board: Profile) -> None:
     """A clip reads what its item has; windows read the rows of others that they need, and only these."""
-    made = planner.make(chain(), board, block=BLOCK, split=["conv..mean=first+second+third:rows"])
+    plan = planner.make(chain(), board, block=BLOCK, split=["conv..mean=first+second+third:rows"])
     read = {
-        task.name: [made.tasks[source].name for source in made.reads[index]] for index, task in enumerate(made.tasks)
+        task.name: [plan.tasks[source].name for source in plan.reads[index]] for index, task in enumerate(plan.tasks)
     }
     assert [read[f"clip_{part}"] for part in range(3)] == [["conv_0"], ["conv_1"], ["conv_2"]]
     assert [read[f"pool_{part}"] for part in range(3)] == [
@@ -140,7 +140,7 @@ def test_rows_that_follow_each_other_stay_on_their_item(board: Profile) -> None:
         ["clip_0", "clip_1", "clip_2"],
         ["clip_1", "clip_2"],
     ]
-    assert made.part(made.tasks[1]).input.shape[1] < 15
+    assert plan.part(plan.tasks[1]).input.shape[1] < 15
     alone = planner.make(chain(), board, block=BLOCK, split=["conv..mean=first+second+third"])
     assert {hand_over.name for hand_over in alone.hand_overs} == {"image_of_x"}
 
@@ -149,8 +149,8 @@ def test_a_halo_can_be_larger_than_a_part(board: Profile, objects: Path, tmp_pat
     """One row of the output for an item, from rows that three items have computed."""
     subject = Subject.of(chain())
     words = ["conv..pool=first+second+third:rows", "depthwise=third+first+second:rows"]
-    made = planner.make(subject.network, board, block=BLOCK, split=words)
-    assert differing(build_patched(made, board, tmp_path / "b", objects=objects), subject, tmp_path / "run") == []
+    plan = planner.make(subject.network, board, block=BLOCK, split=words)
+    assert differing(build_patched(plan, board, tmp_path / "b", objects=objects), subject, tmp_path / "run") == []
 
 
 @pytest.mark.parametrize(
@@ -160,14 +160,14 @@ def test_a_halo_can_be_larger_than_a_part(board: Profile, objects: Path, tmp_pat
 )
 def test_listing_2_runs_on_two_items(board: Profile, objects: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
     subject = Subject.of(listing_2())
-    made = planner.make(subject.network, board, block=BLOCK, split=words)
-    assert [item.name for item in made.items] == ["first", "second"]
-    assert plan_check.assess(made).objections == ()
-    folder.write(made, tmp_path / "plan")
-    assert folder.read(tmp_path / "plan").tasks == made.tasks
-    program = build_patched(made, board, tmp_path / "bundle", objects=objects)
+    plan = planner.make(subject.network, board, block=BLOCK, split=words)
+    assert [item.name for item in plan.items] == ["first", "second"]
+    assert plan_check.assess(plan).objections == ()
+    folder.write(plan, tmp_path / "plan")
+    assert folder.read(tmp_path / "plan").tasks == plan.tasks
+    program = build_patched(plan, board, tmp_path / "bundle", objects=objects)
     assert differing(program, subject, tmp_path / "run", "--random-delay", "100:1") == []
-    assert replayed(made, tmp_path / "run").violations == ()
+    assert replayed(plan, tmp_path / "run").violations == ()
 
 
 @pytest.mark.parametrize("ways", [("rows",), pytest.param(("channels", "rows"), marks=pytest.mark.campaign)])
@@ -199,11 +199,11 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_wrong_copy_is_found(board: Profile, objects: Path, tmp_path: Path, mistake: str) -> None:
     subject = Subject.of(chain())
-    made = planner.make(subject.network, board, block=BLOCK, split=everything(subject.network, "rows"))
-    source, (old, new) = codegen.generate(made).source, MISTAKES[mistake]
+    plan = planner.make(subject.network, board, block=BLOCK, split=everything(subject.network, "rows"))
+    source, (old, new) = codegen.generate(plan).source, MISTAKES[mistake]
     wrong, count = re.subn(old, new, source, count=1, flags=re.DOTALL)
     assert count == 1
-    program = build_patched(made, board, tmp_path / "b", [Patch("network.c", source, wrong)], objects=objects)
+    program = build_patched(plan, board, tmp_path / "b", [Patch("network.c", source, wrong)], objects=objects)
     assert differing(program, subject, tmp_path / "run")[:1] == ["depthwise"]
 
 
@@ -232,19 +232,19 @@ def wrong_windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.usefixtures("wrong_windows")
 def test_a_wrong_window_is_found(board: Profile, objects: Path, tmp_path: Path) -> None:
     subject = Subject.of(chain())
-    made = planner.make(subject.network, board, block=BLOCK, split=["conv=first+second:rows"])
-    asked = proof.questions(proof.Subject.of(codegen.generate(made), None), Extent(all_floats=False))
+    plan = planner.make(subject.network, board, block=BLOCK, split=["conv=first+second:rows"])
+    asked = proof.questions(proof.Subject.of(codegen.generate(plan), None), Extent(all_floats=False))
     [claim] = [question.ask() for question in asked if "are the layer" in question.statement]
     assert claim.counterexample.startswith("conv_1, vector 0: column ")
-    program = build_patched(made, board, tmp_path / "b", objects=objects)
+    program = build_patched(plan, board, tmp_path / "b", objects=objects)
     assert "conv" in differing(program, subject, tmp_path / "run")
 
 
 def wrong_constants(network: Network, board: Profile, target: str, split: Sequence[str]) -> list[str]:
     """What is wrong with the tables of a plan for `target`, by the model's file, before anything is built."""
     items = board.items | {name: ItemProfile(target=target) for name in ITEMS[1:]}
-    made = planner.make(network, board.model_copy(update={"items": items}), split=split)
-    asked = proof.questions(proof.Subject.of(codegen.generate(made), None), Extent(all_floats=False))
+    plan = planner.make(network, board.model_copy(update={"items": items}), split=split)
+    asked = proof.questions(proof.Subject.of(codegen.generate(plan), None), Extent(all_floats=False))
     claims = [question.ask() for question in asked if question.step is ProofStep.CONSTANTS]
     return [claim.counterexample for claim in claims if claim.question.layer is None and not claim.holds]
 

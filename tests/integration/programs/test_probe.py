@@ -240,10 +240,10 @@ def test_a_stage_has_the_buffers_of_the_schedule(
     begin = f"static ONE_CODE void {head}\n{{\n"
     patch = Patch("network.c", begin, f"{begin}    if (in[0] == 77 && in[1] == 77 && ({elsewhere})) exit(9);\n")
     include = Patch("network.c", "#include <string.h>", "#include <stdlib.h>\n#include <string.h>")
-    made = planner.make(NETWORKS["int8 weights"], board, ["c:unrolled", "c:unrolled"], block=BLOCK)
-    program = build_patched(made, board, tmp_path / "bundle", [patch, include], objects=objects)
+    plan = planner.make(NETWORKS["int8 weights"], board, ["c:unrolled", "c:unrolled"], block=BLOCK)
+    program = build_patched(plan, board, tmp_path / "bundle", [patch, include], objects=objects)
     part = StageKind.FINISH if head == CODES else StageKind.ACCUMULATE
-    stage = next(stage for stage in codegen.generate(made).tasks[2].stages if stage.part is part)
+    stage = next(stage for stage in codegen.generate(plan).tasks[2].stages if stage.part is part)
     probe(program, tmp_path, "--stage", stage.name, inputs=np.full((2, stage.input_width), 77, stage.input_dtype))
 
 
@@ -327,12 +327,12 @@ def test_a_sweep_of_one_vector(program: BoardProgram, board: Profile, tmp_path: 
 
 def test_a_sweep_with_too_many_steps_ends_early_and_says_so(board: Profile, tmp_path: Path) -> None:
     """Behind the block in which they became too many; the steps up to there are whole."""
-    made = planner.make(NETWORKS["int8 weights"], board, block=BLOCK)
+    plan = planner.make(NETWORKS["int8 weights"], board, block=BLOCK)
     noisy = (
         Patch(PROBE, "STEP_LIMIT = 4000000, STEPS_A_COLUMN = 1024", "STEP_LIMIT = 100, STEPS_A_COLUMN = 1000"),
         Patch("kernels/c/qgemm.h", "round_saturated((float)acc[n] * m[n], QMIN, QMAX, zy)", "acc[n]"),
     )
-    program = build_patched(made, board, tmp_path / "bundle", noisy)
+    program = build_patched(plan, board, tmp_path / "bundle", noisy)
     _, stage = stage_of(program, board, StageKind.FINISH)
     first = np.zeros((1, stage.input_width), np.int32)
     width = stage.output_width

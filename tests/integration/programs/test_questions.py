@@ -102,8 +102,8 @@ def test_passes_of_a_split_network_are_compared_too(
     board: Profile, objects: Path, tmp_path: Path, vectors: Array, expected: tuple[Array, ...], split: list[str]
 ) -> None:
     """In a pipeline the dumps of a layer lag behind the executions."""
-    made = planner.make(NET, board, block=BLOCK, split=split)
-    program = build_patched(made, board, tmp_path / "bundle", objects=objects)
+    plan = planner.make(NET, board, block=BLOCK, split=split)
+    program = build_patched(plan, board, tmp_path / "bundle", objects=objects)
     overlaps = 0
     for attempt in range(20):  # threads overlap where two processors are free for them
         answer = ask(program, tmp_path, vectors, "--block", 8, "--executions", 900, "--jitter-ns", f"1000:{attempt}")
@@ -191,8 +191,8 @@ def test_a_launch_runs_on_the_thread_of_its_item(board: Profile, objects: Path, 
             "    main_thread = pthread_self();",
         ),
     ]
-    made = planner.make(NET, board, block=BLOCK)
-    program = build_patched(made, board, tmp_path / "bundle", patches, objects=objects)
+    plan = planner.make(NET, board, block=BLOCK)
+    program = build_patched(plan, board, tmp_path / "bundle", patches, objects=objects)
     np.save(tmp_path / "inputs.npy", np.zeros((3, 20), np.uint8))
     done = program.run("--task", "quantize", "--vectors", tmp_path / "inputs.npy", "--out", tmp_path)
     assert (done.returncode, done.stderr) == (0, "item")

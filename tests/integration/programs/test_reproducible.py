@@ -22,8 +22,8 @@ def test_a_bundle_has_the_same_bytes_wherever_whenever_and_by_whomever_it_is_bui
     shipped = laboratory.board(name)
     board = with_flags(shipped, "-O0", "-g") if name == "host" else shipped
     net = parse(builders.random_network(np.random.default_rng(5), (3, 4, 2)))
-    made = planner.make(net, board, ("c", "c"), block=10)
-    here = bundle.build(codegen.generate(made), board, tmp_path / "here")
+    plan = planner.make(net, board, ("c", "c"), block=10)
+    here = bundle.build(codegen.generate(plan), board, tmp_path / "here")
     others = {"LC_ALL": "C.UTF-8", "TZ": "Asia/Tokyo", "SOURCE_DATE_EPOCH": "1", "USER": "nobody", "LOGNAME": "nobody"}
     for variable, value in others.items():
         monkeypatch.setenv(variable, value)
@@ -32,7 +32,7 @@ def test_a_bundle_has_the_same_bytes_wherever_whenever_and_by_whomever_it_is_bui
     monkeypatch.chdir(elsewhere)
     before = os.umask(0o077)
     try:
-        there = bundle.build(codegen.generate(made), board, elsewhere / "cache")
+        there = bundle.build(codegen.generate(plan), board, elsewhere / "cache")
     finally:
         os.umask(before)
     assert not there.reused

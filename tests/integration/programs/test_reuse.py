@@ -34,10 +34,10 @@ def listing() -> Subject:
 
 
 def reusing(subject: Subject, board: Profile, split: Sequence[str], sync: Sync = "barrier") -> Plan:
-    made = planner.make(subject.network, board, block=BLOCK, split=tuple(split), sync=sync, buffers="reuse")
-    assert conformance.check(made) == ()
-    assert made.kept[-1]
-    return made
+    plan = planner.make(subject.network, board, block=BLOCK, split=tuple(split), sync=sync, buffers="reuse")
+    assert conformance.check(plan) == ()
+    assert plan.kept[-1]
+    return plan
 
 
 def differing(made: Plan, program: BoardProgram, subject: Subject, folder: Path, *options: object) -> list[str]:
@@ -54,11 +54,11 @@ def differing(made: Plan, program: BoardProgram, subject: Subject, folder: Path,
 def test_the_bits_stay_whichever_item_is_slower(
     listing: Subject, board: Profile, objects: Path, tmp_path: Path, split: tuple[str, ...], sync: Sync
 ) -> None:
-    made = reusing(listing, board, split, sync)
-    assert made.depth > 1 or not all(made.kept)
-    program = build_patched(made, board, tmp_path / "bundle", flags=["-Wall", "-Wextra", "-Werror"], objects=objects)
-    for number, options in enumerate(disturbances(made)):
-        assert differing(made, program, listing, tmp_path / str(number), *options) == [], options
+    plan = reusing(listing, board, split, sync)
+    assert plan.depth > 1 or not all(plan.kept)
+    program = build_patched(plan, board, tmp_path / "bundle", flags=["-Wall", "-Wextra", "-Werror"], objects=objects)
+    for number, options in enumerate(disturbances(plan)):
+        assert differing(plan, program, listing, tmp_path / str(number), *options) == [], options
 
 
 @examples(6, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -80,9 +80,9 @@ def test_every_launch_gives_what_its_task_computes(
     listing: Subject, board: Profile, objects: Path, tmp_path: Path, split: tuple[str, ...]
 ) -> None:
     """The patterns with which the program fills its buffers agree where these share bytes."""
-    made = reusing(listing, board, split)
-    program = build_patched(made, board, tmp_path / "bundle", objects=objects)
-    for launch in launches.planned_launches(made):
+    plan = reusing(listing, board, split)
+    program = build_patched(plan, board, tmp_path / "bundle", objects=objects)
+    for launch in launches.planned_launches(plan):
         [task] = launch.tasks
         sources = [
             listing.expected[s.layer][:, s.start : s.stop] if isinstance(s, Task) else listing.vectors
@@ -117,17 +117,17 @@ def answers(made: Plan, program: BoardProgram) -> dict[str, str]:
 
 
 def test_the_structure_of_a_program_with_an_arena_is_proved(listing: Subject, board: Profile, tmp_path: Path) -> None:
-    made = reusing(listing, board, LISTING_2)
-    assert answers(made, build_patched(made, board, tmp_path / "bundle")) == {}
+    plan = reusing(listing, board, LISTING_2)
+    assert answers(plan, build_patched(plan, board, tmp_path / "bundle")) == {}
 
 
 def test_a_buffer_at_another_offset_is_found(listing: Subject, board: Profile, tmp_path: Path) -> None:
-    made = reusing(listing, board, LISTING_2)
-    offsets = {task.name: (task.offset or 0) * BLOCK for task in made.tasks}
+    plan = reusing(listing, board, LISTING_2)
+    offsets = {task.name: (task.offset or 0) * BLOCK for task in plan.tasks}
     moved = Patch(
         "network.c", f".set o2_output, arena + {offsets['o2']}\\n", f".set o2_output, arena + {offsets['o2'] + 256}\\n"
     )
-    found = answers(made, build_patched(made, board, tmp_path / "bundle", [moved]))
+    found = answers(plan, build_patched(plan, board, tmp_path / "bundle", [moved]))
     statement = "buffers that share bytes are at the offsets of the plan, where no two are needed at the same time"
     assert found[statement] == f"o2_output is at byte {offsets['o2'] + 256} of the arena, the plan says {offsets['o2']}"
 
@@ -135,11 +135,11 @@ def test_a_buffer_at_another_offset_is_found(listing: Subject, board: Profile, t
 def test_a_forward_that_writes_into_the_bytes_of_others_is_found(
     listing: Subject, board: Profile, tmp_path: Path
 ) -> None:
-    made = reusing(listing, board, LISTING_2)
+    plan = reusing(listing, board, LISTING_2)
     call = "o2_forward(size_t vectors, uint64_t execution __attribute__((unused)))\n{"
     free = max(
-        range(0, made.arena * BLOCK, 256), key=lambda at: at not in {(t.offset or 0) * BLOCK for t in made.tasks}
+        range(0, plan.arena * BLOCK, 256), key=lambda at: at not in {(t.offset or 0) * BLOCK for t in plan.tasks}
     )
     for statement in (f"arena[{free}] = 1;", "o1_output[0][0] = 1;"):
         patch = Patch("network.c", call, f"{call}\n    {statement}")
-        assert answers(made, build_patched(made, board, tmp_path / "bundle", [patch]))
+        assert answers(plan, build_patched(plan, board, tmp_path / "bundle", [patch]))

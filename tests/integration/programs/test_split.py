@@ -91,13 +91,13 @@ def disturbances(made: Plan) -> Iterator[tuple[str, ...]]:
 def test_a_split_network_is_the_network_and_its_traces_conform(
     listing: Subject, board: Profile, objects: Path, tmp_path: Path, split: tuple[str, ...], sync: Sync
 ) -> None:
-    made = planner.make(listing.network, board, block=BLOCK, split=split, sync=sync)
-    assert conformance.check(made) == ()
-    program = build_patched(made, board, tmp_path / "bundle", objects=objects)
-    for number, options in enumerate(disturbances(made)):
+    plan = planner.make(listing.network, board, block=BLOCK, split=split, sync=sync)
+    assert conformance.check(plan) == ()
+    program = build_patched(plan, board, tmp_path / "bundle", objects=objects)
+    for number, options in enumerate(disturbances(plan)):
         folder = tmp_path / str(number)
         assert differing(program, listing, folder, *options) == [], options
-        assert replayed(made, folder).violations == (), options
+        assert replayed(plan, folder).violations == (), options
 
 
 @st.composite
@@ -118,12 +118,12 @@ def test_whatever_the_network_and_the_split_the_bits_stay_and_the_trace_conforms
     board: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, seed: int, sync: Sync
 ) -> None:
     subject = Subject.of(parse(random_dag(np.random.default_rng(seed), data.draw(st.integers(3, 9)))))
-    made = planner.make(subject.network, board, block=BLOCK, split=data.draw(allocations(subject.network)), sync=sync)
-    assert conformance.check(made) == ()
+    plan = planner.make(subject.network, board, block=BLOCK, split=data.draw(allocations(subject.network)), sync=sync)
+    assert conformance.check(plan) == ()
     folder = tmp_path_factory.mktemp("split")
-    program = build_patched(made, board, folder / "bundle", objects=objects)
+    program = build_patched(plan, board, folder / "bundle", objects=objects)
     assert differing(program, subject, folder, "--random-delay", "100:1") == []
-    assert replayed(made, folder).violations == ()
+    assert replayed(plan, folder).violations == ()
 
 
 @pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS)
@@ -131,16 +131,16 @@ def test_the_code_of_a_split_compiles_without_a_warning(
     listing: Subject, board: Profile, objects: Path, tmp_path: Path, split: tuple[str, ...]
 ) -> None:
     flags = ["-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wpedantic", "-Werror"]
-    made = planner.make(listing.network, board, block=BLOCK, split=split)
-    build_patched(made, board, tmp_path / "bundle", flags=flags, objects=objects)
+    plan = planner.make(listing.network, board, block=BLOCK, split=split)
+    build_patched(plan, board, tmp_path / "bundle", flags=flags, objects=objects)
 
 
 @pytest.mark.parametrize(("split", "sync"), alternating(SPLITS, SYNCS))
 def test_the_thread_sanitizer_finds_no_race_between_items(
     listing: Subject, board: Profile, tmp_path: Path, split: tuple[str, ...], sync: Sync
 ) -> None:
-    made = planner.make(listing.network, board, block=BLOCK, split=split, sync=sync)
-    program = build_patched(made, board, tmp_path / "bundle", flags=["-fsanitize=thread"])
+    plan = planner.make(listing.network, board, block=BLOCK, split=split, sync=sync)
+    program = build_patched(plan, board, tmp_path / "bundle", flags=["-fsanitize=thread"])
     done = run_sanitized(program, listing.vectors, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 

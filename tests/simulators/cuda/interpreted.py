@@ -35,8 +35,8 @@ def item_code(net: Network, board: Profile, target: str) -> ItemCode:
     """What is generated for a GPU that computes all layers."""
     names = [layer.name for layer in net.layers]
     everything = [f"{names[0]}..{names[-1]}={next(iter(board.items))}"]
-    made = planner.make(net, board, [target] * len(board.items), split=everything)
-    [code] = codegen.generate(made).items
+    plan = planner.make(net, board, [target] * len(board.items), split=everything)
+    [code] = codegen.generate(plan).items
     return code
 
 

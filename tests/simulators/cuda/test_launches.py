@@ -45,10 +45,10 @@ def test_a_launch_reads_and_writes_the_copies_of_its_execution(
 ) -> None:
     net, (network, launch) = two_branches(), layers
     owners = [f"{layer.name}={'network' if layer.name in network else 'prepost'}" for layer in net.layers]
-    made = planner.make(net, host, [target, target], block=7, split=[*owners, "pipeline"])
-    names = [[task.name for task in each.tasks] for each in launches.planned_launches(made)]
+    plan = planner.make(net, host, [target, target], block=7, split=[*owners, "pipeline"])
+    names = [[task.name for task in each.tasks] for each in launches.planned_launches(plan)]
     assert launch in names
-    program = build_patched(made, host, tmp_path / "bundle", flags=FLAGS, objects=objects)
+    program = build_patched(plan, host, tmp_path / "bundle", flags=FLAGS, objects=objects)
     vectors = uniform_vectors(net, 60, seed=3)
     found = program.activations(vectors, tmp_path / "out", "--repeat", 2)
     assert_same(found, SpecificationReference(net).activations(vectors))

@@ -30,7 +30,7 @@ def test_names_of_the_fixed_sources_serve_for_layers_and_items(
     graph.qgemm("gpu", "qgemm", to_float=True)
     net, board = parse(graph.model()), with_an_item_called_gpu(host)
     assert [layer.name for layer in net.layers] == ["each", "qgemm", "gpu"]
-    made = planner.make(net, board, [target, target], block=16)
-    program = build_patched(made, board, tmp_path / "bundle", flags=FLAGS, objects=objects)
+    plan = planner.make(net, board, [target, target], block=16)
+    program = build_patched(plan, board, tmp_path / "bundle", flags=FLAGS, objects=objects)
     vectors = uniform_vectors(net, 40, seed=3)
     assert_same(program.activations(vectors, tmp_path / "out"), SpecificationReference(net).activations(vectors))

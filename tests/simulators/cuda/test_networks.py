@@ -68,8 +68,8 @@ def test_the_compilers_output_computes_networks_that_branch_and_join(target: str
 
 
 def simulated(net: Network, board: Profile, targets: list[str], folder: Path, **choices: object) -> BoardProgram:
-    made = planner.make(net, board, targets, **choices)  # type: ignore[arg-type]
-    return build_patched(made, board, folder / "bundle", flags=FLAGS)
+    plan = planner.make(net, board, targets, **choices)  # type: ignore[arg-type]
+    return build_patched(plan, board, folder / "bundle", flags=FLAGS)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -28,8 +28,8 @@ def program(
 ) -> BoardProgram:
     """Items prepost on the processor and network on the GPU."""
     net = parse(builders.random_network(np.random.default_rng(7), (5, 9, 4, 3), dequantize=True, argmax=True))
-    made = planner.make(net, host, ["c", request.param], block=64)
-    return build_patched(made, host, tmp_path_factory.mktemp("program"), flags=FLAGS, objects=objects)
+    plan = planner.make(net, host, ["c", request.param], block=64)
+    return build_patched(plan, host, tmp_path_factory.mktemp("program"), flags=FLAGS, objects=objects)
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +132,6 @@ def test_a_gpu_that_computes_anything_else_is_refused(
     found = re.search(rf"{operation}\([^)]*\)\n{{\n", text)
     assert found
     patch = Patch(header, found[0], f"{found[0]}    {wrong}\n")
-    made = planner.make(net, host, ["c", "cuda:layerwise"])
-    done = run(build_patched(made, host, tmp_path, [patch], FLAGS, objects), "--devices")
+    plan = planner.make(net, host, ["c", "cuda:layerwise"])
+    done = run(build_patched(plan, host, tmp_path, [patch], FLAGS, objects), "--devices")
     assert re.search(r"does not compute the specification: case \d+ of the self-test", message(done))

@@ -71,8 +71,8 @@ def test_the_papers_items(
 ) -> None:
     """Listing 3: its three items on one GPU, whichever of their streams begins first."""
     net = parse(dags.listing_2())
-    made = plan_of(net, host, LISTING_3, sync=sync, items=[target] * 3)
-    program = build_patched(made, host, tmp_path / "bundle", flags=FLAGS, objects=objects)
+    planned = plan_of(net, host, LISTING_3, sync=sync, items=[target] * 3)
+    program = build_patched(planned, host, tmp_path / "bundle", flags=FLAGS, objects=objects)
     vectors = uniform_vectors(net, 70, seed=8)
     assert_identical(program, vectors, tmp_path / "out")
     for setting, value in (("STREAMS", "1"), ("EAGER", "2"), ("EAGER", "5")):
@@ -125,14 +125,14 @@ def test_parts_are_joined_on_the_gpu(
 ) -> None:
     """By rows with halos, and by channels: no part is brought together by the processor."""
     net = networks.load(ROOT / "models" / f"{model}.onnx")
-    made = plan_of(net, host, split, items=["cuda:layerwise", "cuda:fused", "cuda:fused"])
-    generated = codegen.generate(made)
+    planned = plan_of(net, host, split, items=["cuda:layerwise", "cuda:fused", "cuda:fused"])
+    generated = codegen.generate(planned)
     joins = [stage.name for code in generated.tasks for stage in code.stages if stage.part is StageKind.MERGE]
     on_host = [name for forward in generated.forwards for name, _ in forward.merges]
     read_of_input = [name for name in on_host if name.startswith(("conv_1_", "quantize_input"))]
     assert len(joins) > len(on_host)
     assert on_host == read_of_input
-    program = build_patched(made, host, tmp_path / "bundle", flags=FLAGS, objects=objects)
+    program = build_patched(planned, host, tmp_path / "bundle", flags=FLAGS, objects=objects)
     assert_identical(program, uniform_vectors(net, 37, seed=8), tmp_path / "out", *options)
 
 
@@ -159,9 +159,9 @@ def test_any_network_on_any_items_is_identical_and_its_trace_conforms(
     kinds = st.sampled_from(["cuda:layerwise", "cuda:fused"])
     targets = [data.draw(kinds), data.draw(kinds), data.draw(st.one_of(kinds, st.just("c")))]
     sync = data.draw(st.sampled_from(["barrier", "flag"]))
-    made = plan_of(net, host, data.draw(allocations(net)), targets=targets, sync=sync)
+    planned = plan_of(net, host, data.draw(allocations(net)), targets=targets, sync=sync)
     folder, vectors = tmp_path_factory.mktemp("any"), uniform_vectors(net, 70, seed)
-    program = build_patched(made, host, folder / "bundle", flags=FLAGS, objects=objects)
+    program = build_patched(planned, host, folder / "bundle", flags=FLAGS, objects=objects)
     np.save(folder / "vectors.npy", vectors)
     options = ["--vectors", folder / "vectors.npy", "--out", folder, "--random-delay", "50:1"]
     expected = SpecificationReference(net).activations(vectors)
@@ -175,8 +175,8 @@ def test_any_network_on_any_items_is_identical_and_its_trace_conforms(
         done = program.run(*options, *more, **{f"HARNESS_SIMULATED_{name}": value for name, value in setting.items()})
         assert (done.returncode, done.stderr) == (0, "")
         assert_same(program.read_dumps(folder), expected)
-    trace = conformance.arrange(made, conformance.read(folder / "trace.jsonl"), 5)
-    assert conformance.replay(made, trace).violations == ()
+    trace = conformance.arrange(planned, conformance.read(folder / "trace.jsonl"), 5)
+    assert conformance.replay(planned, trace).violations == ()
 
 
 def test_nothing_waits_for_the_gpu_but_what_its_results_are_for(host: Profile) -> None:
@@ -254,11 +254,11 @@ def run_wrong(wrong: str, host: Profile, objects: Path, folder: Path) -> tuple[B
     """The program, its plan, and what it says on stderr before it gives up; nothing if it does not."""
     split, patch = WRONG[wrong]
     net = parse(dags.listing_2())
-    made = plan_of(net, host, split)
-    program = build_patched(made, host, folder / "bundle", [patch], flags=FLAGS, objects=objects)
+    planned = plan_of(net, host, split)
+    program = build_patched(planned, host, folder / "bundle", [patch], flags=FLAGS, objects=objects)
     np.save(folder / "vectors.npy", uniform_vectors(net, 70, seed=8))
     done = program.run("--vectors", folder / "vectors.npy", "--out", folder)
-    return program, made, done.stderr if done.returncode else ""
+    return program, planned, done.stderr if done.returncode else ""
 
 
 @pytest.mark.parametrize(

@@ -135,8 +135,8 @@ def simulated_activations(net: Network, board: Profile, folder: Path, vectors: A
     What is not a sum has another kind of kernels, whose headers are beside those of tensor cores.
     """
     owners = [f"{layer.name}={'network' if isinstance(layer, Contraction) else 'prepost'}" for layer in net.layers]
-    made = planner.make(net, board, ["cuda:fused", TARGET], block=7, split=owners)
-    program = build_patched(made, board, folder / "bundle", wrong, flags=FLAGS)
+    plan = planner.make(net, board, ["cuda:fused", TARGET], block=7, split=owners)
+    program = build_patched(plan, board, folder / "bundle", wrong, flags=FLAGS)
     return list(program.activations(vectors, folder / "out"))
 
 
@@ -329,9 +329,9 @@ def test_the_proof_holds_and_refutes_wrong_sums(host: Profile, objects: Path, tm
 def test_a_gpu_without_tensor_cores_is_refused(host: Profile) -> None:
     net = wide_images("int8")
     old = for_gpu(host, "sm_61", "sm_62")
-    made = planner.make(net, old, [TARGET, TARGET])
+    plan = planner.make(net, old, [TARGET, TARGET])
     with pytest.raises(RequestError) as caught:
-        bundle.check_targets(made, old)
+        bundle.check_targets(plan, old)
     assert caught.value.message == (
         "board host: cuda:tensor needs tensor cores for int8, which sm_72 and later have, and the board's GPU is "
         "sm_61, sm_62"

@@ -76,9 +76,9 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def built(net: Network, host: Profile, folder: Path, *patches: Patch, **choices: object) -> BoardProgram:
     board = with_dsp(host)
-    made = planner.make(net, board, block=16)
+    plan = planner.make(net, board, block=16)
     assert {type(layer) for layer in net.layers} & set(targets.find("tiovx:c7x").lowerings)
-    return build_patched(made, board, folder, patches, **({"flags": FLAGS} | choices))  # type: ignore[arg-type]
+    return build_patched(plan, board, folder, patches, **({"flags": FLAGS} | choices))  # type: ignore[arg-type]
 
 
 @pytest.mark.half_of_cases

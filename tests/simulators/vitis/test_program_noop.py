@@ -28,10 +28,10 @@ SECTIONS = ("EMBEDDED_METADATA", "IP_LAYOUT", "MEM_TOPOLOGY", "CONNECTIVITY")
 def program(host: Profile, objects: Path, tmp_path_factory: pytest.TempPathFactory) -> BoardProgram:
     """Built as for a board, but for where its application lies."""
     board = with_fabric(host).model_copy(update={"stand_ins": False})
-    made = planner.make(parse(builders.random_network(np.random.default_rng(7), (5, 3))), board)
-    app = vitis.fabric_of(code.kernels for code in codegen.generate(made).items if code.kernels).app
+    plan = planner.make(parse(builders.random_network(np.random.default_rng(7), (5, 3))), board)
+    app = vitis.fabric_of(code.kernels for code in codegen.generate(plan).items if code.kernels).app
     here = Patch(vitis.SETTINGS, f"{vitis.INSTALLED}/{app}/{app}.xclbin", "network.xclbin")
-    return build_patched(made, board, tmp_path_factory.mktemp("real") / "bundle", [here], ["-O1"], objects)
+    return build_patched(plan, board, tmp_path_factory.mktemp("real") / "bundle", [here], ["-O1"], objects)
 
 
 def ask(program: BoardProgram, folder: Path, content: bytes) -> str:

@@ -60,8 +60,8 @@ class Workshop:
         folder = self.folder / str(next(self.count))
         wrong = _changed(net, change) if change else net
         choices = {"block": block, "split": split, "sync": sync, "buffers": buffers}
-        made = planner.make(wrong, self.board, **choices)
-        program = build_patched(made, self.board, folder / "bundle", patches, objects=self.objects)
+        plan = planner.make(wrong, self.board, **choices)
+        program = build_patched(plan, self.board, folder / "bundle", patches, objects=self.objects)
         (folder / "scratch").mkdir()
         right = planner.make(net, self.board, **choices)
         probe = Probe(program.deployed(folder / "run"), options(right), TIMEOUT_S, folder / "scratch")

@@ -80,9 +80,9 @@ class Bounded:
 
 def bounded(net: Network, board: Profile, folder: Path, objects: Path, vectors: int = 4) -> Bounded:
     """Build the program of a network, bound it, and count what it executes for random vectors."""
-    made = planner.make(net, board, block=1)
-    generated = codegen.generate(made)
-    program = build_patched(made, board, folder, objects=objects)
+    plan = planner.make(net, board, block=1)
+    generated = codegen.generate(plan)
+    program = build_patched(plan, board, folder, objects=objects)
     bounds = of_program(generated, program.path)
     names = [layer.function for layer in bounds.layers]
     given = uniform_vectors(net, vectors, 1)

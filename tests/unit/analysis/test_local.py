@@ -123,22 +123,22 @@ def test_the_parts_of_a_split_layer_have_the_claims_of_their_targets(
 ) -> None:
     monkeypatch.syspath_prepend(ROOT / "tests" / "support" / "third_party")
     network = parse(builders.float_sums())
-    made = planner.make(network, host, ("c", "reordered"), split=("dense_1=prepost+network", "dense_2=prepost"))
-    assert [(task.name, claim) for task, claim in zip(made.tasks, claims(made), strict=True)] == [
+    plan = planner.make(network, host, ("c", "reordered"), split=("dense_1=prepost+network", "dense_2=prepost"))
+    assert [(task.name, claim) for task, claim in zip(plan.tasks, claims(plan), strict=True)] == [
         ("dense_1_0", Claim.EXACT),
         ("dense_1_1", Claim.BOUNDED),
         ("relu_1", Claim.EXACT),
         ("dense_2", Claim.EXACT),
     ]
-    assert bounded(made) == ("dense_1",)
-    comparison = of_plan(made)
+    assert bounded(plan) == ("dense_1",)
+    comparison = of_plan(plan)
     assert comparison is not None
     vectors = np.random.default_rng(1).uniform(-1, 1, (COUNT, 8)).astype(np.float32)
     board = [values.copy() for values in SpecificationReference(network).activations(vectors)]
     board[0] = np.nextafter(board[0], np.float32(9))
-    board[1:] = _following(made, board, 0)
+    board[1:] = _following(plan, board, 0)
     right, result = comparison.judge(vectors, board, dict(enumerate(board)))
-    first = made.tasks[1].start
+    first = plan.tasks[1].start
     assert difference_map(right[0], board[0])[:, :first].all()
     assert not difference_map(right[0], board[0])[:, first:].any()
     assert [each and each.unequal for each in result.bounded] == [COUNT * (12 - first), None, None]

@@ -95,21 +95,21 @@ def test_a_layer_is_kept_exactly_if_no_later_task_writes_over_it(made: Plan) -> 
 
 
 def test_a_pair_that_is_needed_at_once_is_named(host: Profile) -> None:
-    made = plans.make(plans.chain(), host)
-    tasks = tuple(dataclasses.replace(task, offset=0) if task.layer in {0, 1} else task for task in made.tasks)
-    found = check(dataclasses.replace(made, block=256, tasks=tasks))
+    planned = plans.make(plans.chain(), host)
+    tasks = tuple(dataclasses.replace(task, offset=0) if task.layer in {0, 1} else task for task in planned.tasks)
+    found = check(dataclasses.replace(planned, block=256, tasks=tasks))
     assert [each.kind for each in found] == ["overwrite"]
     assert found[0].text.startswith("quantize and layer_0 share bytes 0 to 3 per vector of the arena, and no order")
-    odd = tuple(dataclasses.replace(task, offset=1) if task.layer == 0 else task for task in made.tasks)
-    assert [each.kind for each in check(dataclasses.replace(made, block=100, tasks=odd))] == ["structure"]
+    odd = tuple(dataclasses.replace(task, offset=1) if task.layer == 0 else task for task in planned.tasks)
+    assert [each.kind for each in check(dataclasses.replace(planned, block=100, tasks=odd))] == ["structure"]
 
 
 def test_a_buffer_that_is_read_in_the_next_tick_shares_nothing(host: Profile) -> None:
     """It is read before it is written again, and so is layer_0 before that; but layer_0 is written while it is read."""
-    made = plans.make(plans.chain((3, 4)), host)
-    tasks = [dataclasses.replace(task, stage=int(task.layer > 0)) for task in made.tasks]
-    first, *rest = made.schedules[0]
-    late = dataclasses.replace(made, block=256, tasks=tuple(tasks), schedules=((*rest, first),))
+    planned = plans.make(plans.chain((3, 4)), host)
+    tasks = [dataclasses.replace(task, stage=int(task.layer > 0)) for task in planned.tasks]
+    first, *rest = planned.schedules[0]
+    late = dataclasses.replace(planned, block=256, tasks=tuple(tasks), schedules=((*rest, first),))
     assert check(late) == ()
     tasks[:2] = (dataclasses.replace(task, offset=0) for task in tasks[:2])
     shared = dataclasses.replace(late, tasks=tuple(tasks))
@@ -133,23 +133,23 @@ def test_stages_of_a_pipeline_and_copies_share_nothing(host: Profile) -> None:
 def test_a_larger_block_fits_with_reuse(most: int, budget_mib: int, own: int, shared: int, host: Profile) -> None:
     net = plans.chain((3, 8, 8, 4))
     board = host.model_copy(update={"block": most, "memory_budget_mib": budget_mib})
-    made = planner.make(net, board, buffers="reuse")
-    assert (planner.make(net, board).block, made.block) == (own, shared)
-    assert made.block * buffer_bytes(net, made.tasks) <= budget_mib << 20
-    assert all((task.offset or 0) * made.block % arena.PERIOD == 0 for task in made.tasks)
-    bundle.check_targets(made, board)
+    planned = planner.make(net, board, buffers="reuse")
+    assert (planner.make(net, board).block, planned.block) == (own, shared)
+    assert planned.block * buffer_bytes(net, planned.tasks) <= budget_mib << 20
+    assert all((task.offset or 0) * planned.block % arena.PERIOD == 0 for task in planned.tasks)
+    bundle.check_targets(planned, board)
 
 
 def test_a_plan_without_reuse_has_no_arena(host: Profile) -> None:
-    made = planner.make(plans.chain(), host)
-    assert made.arena == 0
-    assert all(made.kept)
-    assert "arena" not in codegen.generate(made).source
+    planned = planner.make(plans.chain(), host)
+    assert planned.arena == 0
+    assert all(planned.kept)
+    assert "arena" not in codegen.generate(planned).source
 
 
 def test_a_buffer_of_a_device_is_not_in_the_arena(host: Profile) -> None:
-    made = planner.make(plans.chain(), host, ("c", "cuda:layerwise"), split=("layer_0=network",), buffers="reuse")
-    assert {made.items[task.item].target for task in made.tasks if task.offset is None} == {"cuda:layerwise"}
-    tasks = tuple(dataclasses.replace(task, offset=(1 << 20) + task.layer * 256) for task in made.tasks)
+    planned = planner.make(plans.chain(), host, ("c", "cuda:layerwise"), split=("layer_0=network",), buffers="reuse")
+    assert {planned.items[task.item].target for task in planned.tasks if task.offset is None} == {"cuda:layerwise"}
+    tasks = tuple(dataclasses.replace(task, offset=(1 << 20) + task.layer * 256) for task in planned.tasks)
     with pytest.raises(RequestError, match="target cuda:layerwise accesses it at any time between two hand-overs"):
-        codegen.generate(dataclasses.replace(made, tasks=tasks))
+        codegen.generate(dataclasses.replace(planned, tasks=tasks))

@@ -17,8 +17,8 @@ TABLE = re.compile(r"^\| `(\w+_int8)` \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| ([\
 
 def test_a_chain_by_hand(host: Profile) -> None:
     """x: 3 floats, quantize: 3 codes, layers: 8, 8 and 4 codes, dequantize: 4 floats, advisory: 1 int64."""
-    made = planner.make(plans.chain((3, 8, 8, 4)), host)
-    found = memory.of(made)
+    plan = planner.make(plans.chain((3, 8, 8, 4)), host)
+    found = memory.of(plan)
     assert found.own == 12 + 3 + 8 + 8 + 4 + 16 + 8
     assert found.shared == 12 + 24, "dequantize with its source below and advisory above"
     assert found.tflm == 32, "two neighbours of 16 bytes each"

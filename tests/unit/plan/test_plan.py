@@ -41,12 +41,12 @@ def owner(made: Plan) -> tuple[int, ...]:
 def test_layers_go_to_the_items_that_claim_them_and_hand_over_where_the_item_changes(
     net: Network, host: Profile
 ) -> None:
-    made = planner.make(net, host)
-    assert (made.board, made.network, made.block) == ("host", net, 1000)
-    assert made.items == (Item("prepost", "c", None), Item("network", "c", None))
-    assert owner(made) == (0, 1, 1, 0, 0)
-    assert made.hand_overs == (HandOver("quantize", (0, 1)), HandOver("layer_1", (1, 0)))
-    assert made.schedules == (
+    plan = planner.make(net, host)
+    assert (plan.board, plan.network, plan.block) == ("host", net, 1000)
+    assert plan.items == (Item("prepost", "c", None), Item("network", "c", None))
+    assert owner(plan) == (0, 1, 1, 0, 0)
+    assert plan.hand_overs == (HandOver("quantize", (0, 1)), HandOver("layer_1", (1, 0)))
+    assert plan.schedules == (
         (Compute(0), Cross(0), Cross(1), Compute(3), Compute(4)),
         (Cross(0), Compute(1), Compute(2), Cross(1)),
     )
@@ -65,9 +65,9 @@ def test_one_item_that_computes_everything_never_waits(net: Network, host: Profi
     board = with_items(
         host, all=ItemProfile(target="c", operators=("QuantizeLinear", "QGemm", "DequantizeLinear", "ArgMax"))
     )
-    made = planner.make(net, board)
-    assert made.hand_overs == ()
-    assert made.schedules == (tuple(Compute(layer) for layer in range(5)),)
+    plan = planner.make(net, board)
+    assert plan.hand_overs == ()
+    assert plan.schedules == (tuple(Compute(layer) for layer in range(5)),)
 
 
 def test_items_without_work_are_left_out(net: Network, host: Profile) -> None:
@@ -77,9 +77,9 @@ def test_items_without_work_are_left_out(net: Network, host: Profile) -> None:
         first=ItemProfile(target="c", operators=("QuantizeLinear",)),
         rest=ItemProfile(target="c", operators=("QGemm", "DequantizeLinear", "ArgMax")),
     )
-    made = planner.make(net, board)
-    assert [item.name for item in made.items] == ["first", "rest"]
-    assert owner(made) == (0, 1, 1, 1, 1)
+    plan = planner.make(net, board)
+    assert [item.name for item in plan.items] == ["first", "rest"]
+    assert owner(plan) == (0, 1, 1, 1, 1)
 
 
 def test_targets_can_be_replaced_in_the_order_of_the_profile(net: Network, host: Profile) -> None:
@@ -176,14 +176,14 @@ def test_nothing_is_read_before_it_is_written_and_every_hand_over_is_needed(
 
 
 def test_a_residual_network_hands_over_codes_once_and_sums_once(host: Profile) -> None:
-    made = planner.make(parse(builders.random_network(np.random.default_rng(1), (3, 4, 2), residual=2)), host)
-    assert owner(made) == (0, 1, 1, 1, 0, 1, 1, 1)
-    assert made.hand_overs == (
+    plan = planner.make(parse(builders.random_network(np.random.default_rng(1), (3, 4, 2), residual=2)), host)
+    assert owner(plan) == (0, 1, 1, 1, 0, 1, 1, 1)
+    assert plan.hand_overs == (
         HandOver("quantize", (0, 1)),
         HandOver("layer_0_sum_2", (1, 0)),
         HandOver("layer_0_quantize", (0, 1)),
     )
-    assert made.schedules == (
+    assert plan.schedules == (
         (Compute(0), Cross(0), Cross(1), Compute(4), Cross(2)),
         (Cross(0), Compute(1), Compute(2), Compute(3), Cross(1), Cross(2), Compute(5), Compute(6), Compute(7)),
     )
@@ -196,12 +196,12 @@ def test_terms_of_one_item_are_handed_over_together_and_what_was_handed_over_is_
         sums=ItemProfile(target="c", operators=("Add",)),
     )
     net = parse(builders.random_network(np.random.default_rng(1), (3, 2), residual=3))
-    made = planner.make(net, board)
+    plan = planner.make(net, board)
     assert [layer.name for layer in net.layers] == [
         "quantize", "layer_0_term_1", "layer_0_term_2", "layer_0_sum_2", "layer_0_term_3", "layer_0_sum_3",
     ]  # fmt: skip
-    assert made.hand_overs == (HandOver("layer_0_term_2", (0, 1)), HandOver("layer_0_term_3", (0, 1)))
-    assert made.schedules == (
+    assert plan.hand_overs == (HandOver("layer_0_term_2", (0, 1)), HandOver("layer_0_term_3", (0, 1)))
+    assert plan.schedules == (
         (Compute(0), Compute(1), Compute(2), Cross(0), Compute(4), Cross(1)),
         (Cross(0), Compute(3), Cross(1), Compute(5)),
     )
@@ -273,8 +273,8 @@ def test_a_layer_that_is_offloaded_is_handed_over_there_and_back(net: Network, h
 
 
 def test_a_range_goes_to_one_item_and_later_words_override(net: Network, host: Profile) -> None:
-    made = planner.make(net, host, split=["quantize..advisory=network", "advisory=prepost"])
-    assert [made.items[task.item].name for task in made.tasks] == ["network"] * 4 + ["prepost"]
+    plan = planner.make(net, host, split=["quantize..advisory=network", "advisory=prepost"])
+    assert [plan.items[task.item].name for task in plan.tasks] == ["network"] * 4 + ["prepost"]
 
 
 def test_items_without_an_operator_work_only_where_a_split_says_so(net: Network, spare: Profile) -> None:
@@ -287,11 +287,11 @@ def test_items_without_an_operator_work_only_where_a_split_says_so(net: Network,
 
 
 def test_each_part_of_a_parallel_layer_is_handed_to_its_reader(net: Network, spare: Profile) -> None:
-    made = planner.make(net, spare, split=["layer_0=prepost+network+spare"])
-    shares = [(task.name, made.items[task.item].name, task.start, task.stop) for task in made.tasks_of(1)]
+    plan = planner.make(net, spare, split=["layer_0=prepost+network+spare"])
+    shares = [(task.name, plan.items[task.item].name, task.start, task.stop) for task in plan.tasks_of(1)]
     assert shares == [("layer_0_0", "prepost", 0, 1), ("layer_0_1", "network", 1, 2), ("layer_0_2", "spare", 2, 4)]
-    assert made.reads[4] == (1, 2, 3)
-    assert lanes(made) == {
+    assert plan.reads[4] == (1, 2, 3)
+    assert lanes(plan) == {
         "prepost": ["quantize", "|quantize", "layer_0_0", "|layer_0_0", "|layer_1", "dequantize", "advisory"],
         "network": ["|quantize", "layer_0_1", "|layer_0_0", "|layer_0_2", "layer_1", "|layer_1"],
         "spare": ["|quantize", "layer_0_2", "|layer_0_2"],
@@ -299,20 +299,20 @@ def test_each_part_of_a_parallel_layer_is_handed_to_its_reader(net: Network, spa
 
 
 def test_the_part_of_a_task_holds_its_columns_of_every_constant(net: Network, host: Profile) -> None:
-    made = planner.make(net, host, split=["layer_0=prepost+network"])
+    plan = planner.make(net, host, split=["layer_0=prepost+network"])
     layer = net.layers[1]
-    parts = [made.part(task) for task in made.tasks_of(1)]
+    parts = [plan.part(task) for task in plan.tasks_of(1)]
     assert isinstance(layer, QGemm)
     assert [part.name for part in parts] == ["layer_0_0", "layer_0_1"]
     for field in ("weights", "weights_zero_point", "bias", "multiplier"):
         joined = np.concatenate([getattr(part, field) for part in parts], axis=-1)
         assert joined.tobytes() == getattr(layer, field).tobytes()
-    assert made.part(made.tasks[0]) is net.layers[0]
+    assert plan.part(plan.tasks[0]) is net.layers[0]
 
 
 def test_parallel_takes_every_layer_that_is_wide_enough(net: Network, spare: Profile) -> None:
-    made = planner.make(net, spare, split=["parallel"])
-    assert [len(made.tasks_of(layer)) for layer in range(5)] == [1, 3, 1, 1, 1]
+    plan = planner.make(net, spare, split=["parallel"])
+    assert [len(plan.tasks_of(layer)) for layer in range(5)] == [1, 3, 1, 1, 1]
     assert [len(planner.make(net, spare, split=["parallel=network+spare"]).tasks_of(layer)) for layer in (1, 2)] == [
         2,
         2,
@@ -320,23 +320,23 @@ def test_parallel_takes_every_layer_that_is_wide_enough(net: Network, spare: Pro
 
 
 def test_a_pipeline_has_stages_and_copies_of_what_a_later_stage_reads(net: Network, host: Profile) -> None:
-    made = planner.make(net, host, split=["pipeline"])
-    assert [(task.stage, task.buffers) for task in made.tasks] == [(0, 2), (1, 1), (1, 2), (2, 1), (2, 1)]
-    assert (made.depth, made.hand_overs) == (3, ())
-    assert lanes(made) == {"prepost": ["quantize", "dequantize", "advisory"], "network": ["layer_0", "layer_1"]}
+    plan = planner.make(net, host, split=["pipeline"])
+    assert [(task.stage, task.buffers) for task in plan.tasks] == [(0, 2), (1, 1), (1, 2), (2, 1), (2, 1)]
+    assert (plan.depth, plan.hand_overs) == (3, ())
+    assert lanes(plan) == {"prepost": ["quantize", "dequantize", "advisory"], "network": ["layer_0", "layer_1"]}
 
 
 def test_what_skips_a_stage_is_kept_for_longer(spare: Profile) -> None:
     words = ["layer_0_term_1=prepost", "layer_0_term_2=spare", "pipeline"]
-    made = planner.make(branching(), spare, split=words)
-    assert [(task.name, task.stage, task.buffers) for task in made.tasks[:4]] == [
+    plan = planner.make(branching(), spare, split=words)
+    assert [(task.name, task.stage, task.buffers) for task in plan.tasks[:4]] == [
         ("quantize", 0, 2), ("layer_0_term_1", 0, 3), ("layer_0_term_2", 1, 2), ("layer_0_sum_2", 2, 2),
     ]  # fmt: skip
 
 
 def test_a_part_on_the_item_of_its_source_waits_for_the_others_of_its_layer(net: Network, host: Profile) -> None:
-    made = planner.make(net, host, split=["layer_0=prepost+network", "pipeline"])
-    assert [(task.name, task.stage, task.buffers) for task in made.tasks[:3]] == [
+    plan = planner.make(net, host, split=["layer_0=prepost+network", "pipeline"])
+    assert [(task.name, task.stage, task.buffers) for task in plan.tasks[:3]] == [
         ("quantize", 0, 2), ("layer_0_0", 1, 2), ("layer_0_1", 1, 2),
     ]  # fmt: skip
 
@@ -346,8 +346,8 @@ def branching() -> Network:
 
 
 def test_branches_go_to_items_of_their_own_and_meet_where_they_join(spare: Profile) -> None:
-    made = planner.make(branching(), spare, split=["branches=network+spare"])
-    assert {item: steps[:7] for item, steps in lanes(made).items()} == {
+    plan = planner.make(branching(), spare, split=["branches=network+spare"])
+    assert {item: steps[:7] for item, steps in lanes(plan).items()} == {
         "network": [
             "quantize", "|quantize", "layer_0_term_1", "|layer_0_term_2", "layer_0_sum_2", "layer_0_quantize",
             "|layer_0_quantize",
@@ -360,8 +360,8 @@ def test_branches_go_to_items_of_their_own_and_meet_where_they_join(spare: Profi
 
 def test_items_that_share_layer_behind_layer_all_meet_once_between_them(spare: Profile) -> None:
     net = parse(builders.random_network(np.random.default_rng(1), (4, 6, 6, 3)))
-    made = planner.make(net, spare, split=["layer_0..layer_1=prepost+network+spare"])
-    assert [(hand_over.name, hand_over.items) for hand_over in made.hand_overs] == [
+    plan = planner.make(net, spare, split=["layer_0..layer_1=prepost+network+spare"])
+    assert [(hand_over.name, hand_over.items) for hand_over in plan.hand_overs] == [
         ("quantize", (0, 1, 2)), ("layer_0_2", (2, 0, 1)), ("layer_1_0", (0, 1)), ("layer_1_2", (2, 1)),
     ]  # fmt: skip
     by_flag = planner.make(net, spare, split=["layer_0..layer_1=prepost+network+spare"], sync="flag")
@@ -441,9 +441,9 @@ def test_parallel_divides_the_rows_or_channels_of_layers_with_weights(spare: Pro
     net = images.every_operator("int8", "conv", "largest", "mean", "columns")
     names = {"rows": ["conv"], "channels": ["conv", "mean", "columns"]}
     for way, divided in names.items():
-        made = planner.make(net, spare, split=[f"parallel=prepost+network:{way}"])
-        assert [layer.name for index, layer in enumerate(net.layers) if len(made.tasks_of(index)) > 1] == divided
-        assert [task.runs for task in made.tasks if task.name == "conv_1"] == [6 if way == "rows" else 1]
+        plan = planner.make(net, spare, split=[f"parallel=prepost+network:{way}"])
+        assert [layer.name for index, layer in enumerate(net.layers) if len(plan.tasks_of(index)) > 1] == divided
+        assert [task.runs for task in plan.tasks if task.name == "conv_1"] == [6 if way == "rows" else 1]
 
 
 def test_more_items_than_columns_are_refused(spare: Profile) -> None:
@@ -454,19 +454,19 @@ def test_more_items_than_columns_are_refused(spare: Profile) -> None:
 
 def test_the_profile_s_split_and_sync_hold_unless_others_are_asked_for(net: Network, host: Profile) -> None:
     board = host.model_copy(update={"split": ("pipeline",), "sync": "flag"})
-    made = planner.make(net, board)
-    assert (made.depth, made.sync) == (3, "flag")
+    plan = planner.make(net, board)
+    assert (plan.depth, plan.sync) == (3, "flag")
     other = planner.make(net, board, split=[], sync="barrier")
     assert (other.depth, other.sync) == (1, "barrier")
 
 
 def test_a_plan_that_fails_its_check_ends_the_command_as_infrastructure(net: Network, host: Profile) -> None:
     """Item 1 never waits for item 0: nothing was shown, and it is no bug of the command (exit code 4)."""
-    made = planner.make(net, host)
-    first, second = made.schedules
-    unordered = dataclasses.replace(made, schedules=(first, second[1:]))
-    assessment = dataclasses.replace(plan_check.assess(made), schedule=conformance.check(unordered))
-    plan_check.require_sound(plan_check.assess(made))
+    plan = planner.make(net, host)
+    first, second = plan.schedules
+    unordered = dataclasses.replace(plan, schedules=(first, second[1:]))
+    assessment = dataclasses.replace(plan_check.assess(plan), schedule=conformance.check(unordered))
+    plan_check.require_sound(plan_check.assess(plan))
     with pytest.raises(InfrastructureError, match="plan check: the plan is wrong: ") as caught:
         plan_check.require_sound(assessment)
     assert caught.value.exit_code == EXIT_INFRASTRUCTURE

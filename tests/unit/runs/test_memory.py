@@ -67,12 +67,12 @@ def test_the_buffers_of_a_block_are_those_of_the_program(
     split: tuple[str, ...], buffers: int, pipeline: bool, net: Network, host: Profile
 ) -> None:
     words = (*split, *(["pipeline"] if pipeline else []))
-    made = planner.make(net, host, split=words, block=7)
-    generated = codegen.generate(made)
+    plan = planner.make(net, host, split=words, block=7)
+    generated = codegen.generate(plan)
     tables = {table.name for table in generated.tables}
-    assert 7 * buffer_bytes(net, made.tasks) == sum(s.size for s in generated.storage if s.name not in tables)
+    assert 7 * buffer_bytes(net, plan.tasks) == sum(s.size for s in generated.storage if s.name not in tables)
     if not pipeline:
-        assert buffer_bytes(net, made.tasks) == buffers
+        assert buffer_bytes(net, plan.tasks) == buffers
 
 
 @pytest.mark.parametrize(("budget_mib", "block"), [(512, 1_000_000), (16, 409_200), (1, 25_575)])
@@ -80,10 +80,10 @@ def test_a_block_has_as_many_vectors_as_the_budget_has_room_for(
     budget_mib: int, block: int, net: Network, host: Profile
 ) -> None:
     board = host.model_copy(update={"block": 1_000_000, "memory_budget_mib": budget_mib})
-    made = planner.make(net, board)
-    assert buffer_bytes(net, made.tasks) == 41
-    assert made.block == block
-    bundle.check_targets(made, board)
+    plan = planner.make(net, board)
+    assert buffer_bytes(net, plan.tasks) == 41
+    assert plan.block == block
+    bundle.check_targets(plan, board)
     assert planner.make(net, host).block == 1000
 
 

@@ -15,8 +15,8 @@ def planned(laboratory: BoardProfiles, board: str, model: str, **changes: object
     """Return the plan with the default block, and the bytes of a vector in copies for devices."""
     network = graph.load(ROOT / "models" / f"{model}.onnx")
     profile = laboratory.board(board).model_copy(update=changes)
-    made = planner.make(network, profile)
-    return made, launches.vector_bytes(made) - buffer_bytes(network, made.tasks)
+    plan = planner.make(network, profile)
+    return plan, launches.vector_bytes(plan) - buffer_bytes(network, plan.tasks)
 
 
 def test_a_fabric_takes_a_word_for_each_value_and_the_block_is_smaller(laboratory: BoardProfiles) -> None:

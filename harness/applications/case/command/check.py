@@ -52,15 +52,15 @@ def command(
     from harness.applications.case.check import Verification, check
     from harness.applications.case.page import pages, require_dot
     from harness.boards.keys import GUEST_KEYS, host_fingerprint
-    from harness.runs.verification import Wanted
+    from harness.runs.verification import VerificationScope
 
     if (case is None) != bool(board and model) or (case and (board or model)):
         raise click.UsageError("give CASE, or --board and --model")
     console, folder = Console.open(as_json=as_json), found(case, space) if case else newest(space, board, model)
     require_dot()
     known = host_fingerprint(space.cache / GUEST_KEYS)
-    wanted = Wanted(space, report.reports, None, reference, rebuild, known)
-    checked = check(folder, space, pages, Verification(wanted, console.progress))
+    scope = VerificationScope(space, report.reports, None, reference, rebuild, known)
+    checked = check(folder, space, pages, Verification(scope, console.progress))
     console.show(*_shown(checked))
     console.document(result(checked, folder))
     return checked.exit_code

@@ -123,10 +123,10 @@ def test_another_order_is_found_and_named_alone(
     name: str, right: tuple[Array, ...], host: Profile, objects: Path, tmp_path: Path
 ) -> None:
     patch, layer, cause = WRONG[name]
-    made = planner.make(NET, with_flags(host, "-O1", "-march=native"), block=100)
-    program = build_patched(made, with_flags(host, "-O1", "-march=native"), tmp_path / "p", [patch], objects=objects)
+    plan = planner.make(NET, with_flags(host, "-O1", "-march=native"), block=100)
+    program = build_patched(plan, with_flags(host, "-O1", "-march=native"), tmp_path / "p", [patch], objects=objects)
     dumps = dict(enumerate(program.activations(VECTORS, tmp_path / "out", "--block", 100)))
-    starts = [tuple(task.start for task in made.tasks_of(index)) for index in range(len(right))]
+    starts = [tuple(task.start for task in plan.tasks_of(index)) for index in range(len(right))]
     found = [each for each in cases(NET, VECTORS, right, dumps, 0, 100, starts) if each.own]
     [diagnosis] = map(diagnose, found)
     assert NET.layers[diagnosis.layer].name == layer

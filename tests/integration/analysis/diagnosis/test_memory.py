@@ -138,10 +138,10 @@ def diagnoses(
 ) -> list[Diagnosis]:
     """Return what is said of each layer that the program gets wrong itself."""
     board = with_flags(host, "-O1", "-march=native")
-    made = planner.make(NET, board, split=split, block=1000)
-    program = build_patched(made, board, to / "program", patches, objects=objects)
+    plan = planner.make(NET, board, split=split, block=1000)
+    program = build_patched(plan, board, to / "program", patches, objects=objects)
     dumps = dict(enumerate(program.activations(VECTORS, to / "out", "--block", 1000)))
-    starts = [tuple(task.start for task in made.tasks_of(index)) for index in range(len(RIGHT))]
+    starts = [tuple(task.start for task in plan.tasks_of(index)) for index in range(len(RIGHT))]
     return [diagnose(each) for each in cases(NET, VECTORS, RIGHT, dumps, 0, 1000, starts) if each.own]
 
 

@@ -194,17 +194,17 @@ def test_a_wrong_descriptor_or_init_is_found(
 ) -> None:
     said, patches = WRONG[name]
     board = board_with(host, toolchain)
-    made = planner.make(CHAIN, board, block=16)
-    claims = asked(made, build(made, board, tmp_path / "bundle", objects, patches))
+    plan = planner.make(CHAIN, board, block=16)
+    claims = asked(plan, build(plan, board, tmp_path / "bundle", objects, patches))
     assert any(said in claim.counterexample for claim in claims if not claim.holds)
 
 
 @pytest.mark.parametrize("device", ["cuda:layerwise", in_campaign("vitis")])
 def test_a_launch_that_names_another_kernel_is_found(host: Profile, device: str, tmp_path: Path, objects: Path) -> None:
-    made = planner.make(CHAIN, host, ("c", device), block=16)
+    plan = planner.make(CHAIN, host, ("c", device), block=16)
     old, new = {
         "cuda:layerwise": ('{"layer_0_forward", 6', '{"layer_1_forward", 6'),
         "vitis": ('.kernel = "', '.kernel = "other_'),
     }[device]
-    program = build(made, host, tmp_path / "bundle", objects, [Patch("network.c", old, new)])
-    assert any("the name of kernel 0 in" in said for said in counterexamples(made, program))
+    program = build(plan, host, tmp_path / "bundle", objects, [Patch("network.c", old, new)])
+    assert any("the name of kernel 0 in" in said for said in counterexamples(plan, program))

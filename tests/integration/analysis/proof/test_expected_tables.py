@@ -82,12 +82,12 @@ def asked(made: Plan, probe: Probe | None = None, net: Network | None = None) ->
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 def test_the_tables_of_every_target_follow_from_the_file(host: Profile, target: str, net: Network) -> None:
-    made = planned(net, target, host)
-    claim = asked(made)
+    plan = planned(net, target, host)
+    claim = asked(plan)
     assert claim.counterexample == ""
-    assert claim.question.cases == sum(table.values.size for of in codegen.generate(made).tasks for table in of.tables)
+    assert claim.question.cases == sum(table.values.size for of in codegen.generate(plan).tasks for table in of.tables)
     assert claim.question.cases > 0
-    assert target in {made.items[task.item].target for task in made.tasks}
+    assert target in {plan.items[task.item].target for task in plan.tasks}
 
 
 @pytest.mark.parametrize("target", ["cuda:layerwise", "cuda:fused", "cuda:tensor"])
@@ -105,13 +105,13 @@ def test_the_tables_of_a_core_follow_from_the_file(host: Profile, name: str) -> 
 
 @pytest.mark.parametrize("target", [name for name in TARGETS if name.startswith("c")])
 def test_the_columns_of_a_split_layer_follow_from_the_file(host: Profile, target: str) -> None:
-    made = planned(UINT8, target, host, ("layer_0=prepost+network", "layer_1=network+prepost"))
-    assert {task.name for task in made.tasks} >= {"layer_0_0", "layer_0_1", "layer_1_0", "layer_1_1"}
-    assert asked(made).counterexample == ""
-    first, *others = made.tasks
-    without = dataclasses.replace(made, tasks=(first, *others[:-2], others[-1]))
+    plan = planned(UINT8, target, host, ("layer_0=prepost+network", "layer_1=network+prepost"))
+    assert {task.name for task in plan.tasks} >= {"layer_0_0", "layer_0_1", "layer_1_0", "layer_1_1"}
+    assert asked(plan).counterexample == ""
+    first, *others = plan.tasks
+    without = dataclasses.replace(plan, tasks=(first, *others[:-2], others[-1]))
     parts = [without.part(task) for task in without.tasks]
-    codes = [of for of, task in zip(codegen.generate(made).tasks, made.tasks, strict=True) if task in without.tasks]
+    codes = [of for of, task in zip(codegen.generate(plan).tasks, plan.tasks, strict=True) if task in without.tasks]
     [claim] = [q.ask() for q in constants.questions(UINT8, parts, codes, None) if q.side is Side.BOARD]
     assert not claim.holds
 
@@ -183,10 +183,10 @@ def test_a_generator_that_is_wrong_is_found(
     host: Profile, wrong_generator: Callable[[Change], None], target: str, how: str
 ) -> None:
     change, net = CHANGES[how]
-    made = planned(net, target, host)
-    assert asked(made).holds
+    plan = planned(net, target, host)
+    assert asked(plan).holds
     wrong_generator(change)
-    claim = asked(made)
+    claim = asked(plan)
     if (target, how) == ("c:unrolled", "multiplier in double"):
         assert claim.holds, "no table has it"
         assert "multiplier of QGemm ('every sum becomes the right activation')" in claim.question.statement
@@ -204,15 +204,15 @@ def test_a_program_of_such_a_generator_is_found(
     workshop: Workshop, wrong_generator: Callable[[Change], None], target: str, tmp_path: Any
 ) -> None:
     """The program holds what its generator made; the claim that compares the two alone would hold."""
-    made = planned(SQUARE, target, workshop.board)
+    plan = planned(SQUARE, target, workshop.board)
     wrong_generator(swapped)
-    program = build_patched(made, workshop.board, tmp_path / "bundle", flags=["-O1"], objects=workshop.objects)
+    program = build_patched(plan, workshop.board, tmp_path / "bundle", flags=["-O1"], objects=workshop.objects)
     (tmp_path / "scratch").mkdir()
-    probe = Probe(program.deployed(tmp_path / "run"), options(made), 60, tmp_path / "scratch")
-    tables = [table for of in codegen.generate(made).tasks for table in of.tables]
+    probe = Probe(program.deployed(tmp_path / "run"), options(plan), 60, tmp_path / "scratch")
+    tables = [table for of in codegen.generate(plan).tasks for table in of.tables]
     held = probe.tables(tables)
     assert all(np.array_equal(np.atleast_2d(table.values), there) for table, there in zip(tables, held, strict=True))
-    assert "its target generated it so" in asked(made, probe).counterexample
+    assert "its target generated it so" in asked(plan, probe).counterexample
 
 
 def padding_of(values: Array) -> Array:
@@ -253,10 +253,10 @@ LAYOUTS: dict[str, tuple[str, Any, str, Callable[[Any], Any], Network]] = {
 @pytest.mark.parametrize("how", LAYOUTS)
 def test_a_wrong_layout_is_found(host: Profile, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     target, module, name, change, net = LAYOUTS[how]
-    made = planned(net, target, host)
+    plan = planned(net, target, host)
     right = getattr(module, name)
     monkeypatch.setattr(module, name, lambda *given: change(right(*given)))
-    claim = asked(made)
+    claim = asked(plan)
     assert "its target generated it so" in claim.counterexample or "the model makes it" in claim.counterexample
 
 
@@ -278,10 +278,10 @@ def altered(net: Network) -> Iterator[tuple[str, Network]]:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 def test_no_constant_of_the_file_is_missing_in_the_tables(host: Profile, target: str, net: Network) -> None:
-    made = planned(net, target, host)
-    unseen = [other for _, other in altered(net) if asked(made, net=other).holds]
+    plan = planned(net, target, host)
+    unseen = [other for _, other in altered(net) if asked(plan, net=other).holds]
     assert not unseen or target in {"c:unrolled", "iree:static"}
-    complete = {(question.step, question.layer) for question in of_board(made)}
+    complete = {(question.step, question.layer) for question in of_board(plan)}
     right = file.nodes(net.onnx_bytes)
     for layer, node in zip(net.layers, right.values(), strict=True):
         allowed = {*expected_tables.in_instructions(node, target), *SCALES}
@@ -302,9 +302,9 @@ def of_board(made: Plan) -> list[proof.Question]:
 
 def test_an_addend_of_the_file_is_in_a_table(host: Profile) -> None:
     net = sum_network(["addend", "b"], {"addend": np.float32(-0.37)}, 0.01)
-    made = planned(net, "c", host)
-    assert asked(made).holds
-    assert not any(asked(made, net=other).holds for _, other in altered(net))
+    plan = planned(net, "c", host)
+    assert asked(plan).holds
+    assert not any(asked(plan, net=other).holds for _, other in altered(net))
 
 
 def with_tables(codes: list[LayerCode], index: int, *tables: Table) -> list[LayerCode]:
@@ -328,8 +328,8 @@ def with_tables(codes: list[LayerCode], index: int, *tables: Table) -> list[Laye
     ],
 )
 def test_a_table_too_many_or_too_few_is_found(host: Profile, change: Any, words: str) -> None:
-    made = planned(SQUARE, "c", host)
-    parts, codes = [made.part(task) for task in made.tasks], codegen.generate(made).tasks
+    plan = planned(SQUARE, "c", host)
+    parts, codes = [plan.part(task) for task in plan.tasks], codegen.generate(plan).tasks
     wrong = with_tables(list(codes), 1, *change(codes[1].tables))
     claim = next(iter(constants.questions(SQUARE, parts, wrong, None))).ask()
     assert re.match(words, claim.counterexample), claim.counterexample

@@ -78,16 +78,16 @@ WRONG = {
 def test_wrong_rows_are_found(host: Profile, name: str, toolchain: str, tmp_path: Path, objects: Path) -> None:
     said, patches = WRONG[name]
     board = board_with(host, toolchain)
-    made = planner.make(CHAIN, board, block=16)
-    claims = asked(made, build(made, board, tmp_path / "bundle", objects, patches))
+    plan = planner.make(CHAIN, board, block=16)
+    claims = asked(plan, build(plan, board, tmp_path / "bundle", objects, patches))
     of_rows = (claim for claim in claims if "passes each of their rows" in claim.question.statement)
     assert [said in claim.counterexample for claim in of_rows if not claim.holds] == [True]
 
 
 def test_a_device_that_gets_another_number_of_vectors_is_found(host: Profile, tmp_path: Path, objects: Path) -> None:
-    made = planner.make(CHAIN, host, ("c", "tiovx:c7x"), block=16)
+    plan = planner.make(CHAIN, host, ("c", "tiovx:c7x"), block=16)
     patch = Patch("network.c", "_run(&layer_0_launch, vectors);", "_run(&layer_0_launch, vectors == 7 ? 6 : vectors);")
-    said = counterexamples(made, build(made, host, tmp_path / "bundle", objects, [patch]))
+    said = counterexamples(plan, build(plan, host, tmp_path / "bundle", objects, [patch]))
     assert any("calls its driver in different ways for different numbers of vectors" in each for each in said)
 
 
@@ -99,5 +99,5 @@ def test_the_rows_of_a_large_block_follow_from_the_first_ones(
 ) -> None:
     """An interpretation of every row would take hours."""
     board = board_with(host, toolchain)
-    made = planner.make(CHAIN, board, block=1_000_000, split=["layer_0=prepost+network"])
-    assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
+    plan = planner.make(CHAIN, board, block=1_000_000, split=["layer_0=prepost+network"])
+    assert counterexamples(plan, build(plan, board, tmp_path / "bundle", objects)) == []

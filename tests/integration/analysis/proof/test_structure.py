@@ -132,8 +132,8 @@ def test_nothing_is_said_against_a_right_program(
     host: Profile, toolchain: str, target: str, tmp_path: Path, objects: Path
 ) -> None:
     board = board_with(host, toolchain, target)
-    made = planner.make(CHAIN, board, block=16, split=["layer_0=prepost+network"], sync="flag")
-    assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
+    plan = planner.make(CHAIN, board, block=16, split=["layer_0=prepost+network"], sync="flag")
+    assert counterexamples(plan, build(plan, board, tmp_path / "bundle", objects)) == []
 
 
 PIPELINE, VECTORS = (SUMS, "c", ["pipeline"]), (WIDE, "c:vector", [])
@@ -153,8 +153,8 @@ def test_nothing_is_said_against_a_pipeline_or_wide_layers(
     host: Profile, toolchain: str, net: Network, target: str, split: list[str], tmp_path: Path, objects: Path
 ) -> None:
     board = board_with(host, toolchain, target)
-    made = planner.make(net, board, block=16, split=split)
-    assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
+    plan = planner.make(net, board, block=16, split=split)
+    assert counterexamples(plan, build(plan, board, tmp_path / "bundle", objects)) == []
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_nothing_is_said_against_operators_on_codes(
 ) -> None:
     """Their addresses depend on codes."""
     board = board_with(host, toolchain, target)
-    made = planner.make(every_operator("int8", 40), board, block=16)
-    assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
+    plan = planner.make(every_operator("int8", 40), board, block=16)
+    assert counterexamples(plan, build(plan, board, tmp_path / "bundle", objects)) == []
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_nothing_is_said_against_a_convolutional_network(
 ) -> None:
     """A stage of ds_cnn copies rows of 10 codes to its frame, 8 bytes at once: data that replaces no kept address."""
     board = board_with(host, toolchain, target)
-    made = planner.make(load(ROOT / "models" / f"{network}_int8.onnx"), board, block=16)
-    assert counterexamples(made, build(made, board, tmp_path / "bundle", objects)) == []
+    plan = planner.make(load(ROOT / "models" / f"{network}_int8.onnx"), board, block=16)
+    assert counterexamples(plan, build(plan, board, tmp_path / "bundle", objects)) == []
 
 
 SHIPPED = sorted(path.stem for path in (ROOT / "models").glob("*.onnx"))
@@ -214,11 +214,11 @@ def test_nothing_is_said_against_a_shipped_model(
 ) -> None:
     board, net = board_with(host, toolchain, target), load(ROOT / "models" / f"{network}.onnx")
     try:
-        made = planner.make(stream(net, axis=2).network if network == STREAMED[0] else net, board)
-        program = build(made, board, tmp_path / "bundle", objects)
+        plan = planner.make(stream(net, axis=2).network if network == STREAMED[0] else net, board)
+        program = build(plan, board, tmp_path / "bundle", objects)
     except RequestError as error:  # c:unrolled refuses large layers
         pytest.skip(str(error))
-    assert counterexamples(made, program) == []
+    assert counterexamples(plan, program) == []
 
 
 # tests/integration/cli/test_run_vitis.py proves a program for the fabric.
@@ -227,8 +227,8 @@ def test_nothing_is_said_against_the_processor_s_part_of_a_right_program_for_a_d
     host: Profile, device: str, tmp_path: Path, objects: Path
 ) -> None:
     """A table of thresholds for the DSP is a file, which begins at a multiple of 64 bytes."""
-    made = planner.make(WIDE if device.startswith("tiovx") else CHAIN, host, ("c", device), block=16)
-    assert counterexamples(made, build(made, host, tmp_path / "bundle", objects)) == []
+    plan = planner.make(WIDE if device.startswith("tiovx") else CHAIN, host, ("c", device), block=16)
+    assert counterexamples(plan, build(plan, host, tmp_path / "bundle", objects)) == []
 
 
 # Code that is not understood.
@@ -260,24 +260,24 @@ def test_constants_that_look_like_an_address_are_none(host: Profile, tmp_path: P
     [bias] = [each for each in proto.graph.initializer if each.name == "layer_0_bias"]
     biases = (numpy_helper.to_array(bias) + wanted - offsets).astype(np.int32)
     bias.CopyFrom(numpy_helper.from_array(biases, bias.name))
-    made = planner.make(parse(proto), board, ON_DSP)
-    program = build(made, board, tmp_path / "second", objects)
+    plan = planner.make(parse(proto), board, ON_DSP)
+    program = build(plan, board, tmp_path / "second", objects)
     assert table_and_buffer(program) == (table, buffer)
     assert read(program).pointers[table.address + 4 * index] == buffer.address + 4
-    assert counterexamples(made, program) == []
+    assert counterexamples(plan, program) == []
 
 
 def test_an_address_in_the_place_of_constants_is_found(host: Profile, tmp_path: Path, objects: Path) -> None:
     board = board_with(host, "gcc at a fixed place")
-    made = planner.make(CHAIN, board, ON_DSP)
-    program = build(made, board, tmp_path / "bundle", objects)
+    plan = planner.make(CHAIN, board, ON_DSP)
+    program = build(plan, board, tmp_path / "bundle", objects)
     table, buffer = table_and_buffer(program)
     [section] = [each for each in read(program).sections if each.address <= table.address < each.end]
     content = program.read_bytes()
     assert content.count(section.content) == 1
     at = content.index(section.content) + table.address + table.address % 8 - section.address
     program.write_bytes(content[:at] + struct.pack("<Q", buffer.address) + content[at + 8 :])
-    assert counterexamples(made, program) == [
+    assert counterexamples(plan, program) == [
         f"layer_0_offset ({table.size} bytes) in .data holds the address of layer_0_output"
     ]
 
@@ -287,11 +287,11 @@ def test_an_unknown_instruction_is_a_failure_of_the_tool(
     host: Profile, toolchain: str, instruction: str, tmp_path: Path, objects: Path
 ) -> None:
     board = board_with(host, toolchain)
-    made = planner.make(CHAIN, board, block=64)
-    program = build(made, board, tmp_path / "bundle", objects, stage("", f'__asm__ volatile("{instruction}");'))
+    plan = planner.make(CHAIN, board, block=64)
+    program = build(plan, board, tmp_path / "bundle", objects, stage("", f'__asm__ volatile("{instruction}");'))
     said = rf"not understood: .*function layer_0_accumulate has the instruction {instruction} at 0x[0-9a-f]+"
     with pytest.raises(ToolError, match=said) as raised:
-        claims_of(made, program)
+        claims_of(plan, program)
     assert "give the profile's toolchain other flags, for example -O2" in raised.value.hint
 
 
@@ -300,9 +300,9 @@ def test_a_wrong_program_with_an_unknown_instruction_is_wrong(
     host: Profile, toolchain: str, instruction: str, tmp_path: Path, objects: Path
 ) -> None:
     board = board_with(host, toolchain)
-    made = planner.make(CHAIN, board, block=64)
+    plan = planner.make(CHAIN, board, block=64)
     patches = stage("static uint16_t calls __attribute__((used));", f'__asm__ volatile("{instruction}");')
-    found = counterexamples(made, build(made, board, tmp_path / "bundle", objects, patches))
+    found = counterexamples(plan, build(plan, board, tmp_path / "bundle", objects, patches))
     assert any(each.startswith("calls of network.c") for each in found)
     assert any(f"has the instruction {instruction}" in each and "wrong in any case: calls of" in each for each in found)
 
@@ -323,42 +323,42 @@ def test_an_instruction_that_the_linker_has_moved_is_part_of_its_function(
     host: Profile, moved: str, over: str, understood: bool, tmp_path: Path, objects: Path
 ) -> None:
     board = board_with(host, "gcc -O2 for Arm")
-    made = planner.make(CHAIN, board, block=64)
+    plan = planner.make(CHAIN, board, block=64)
     jump = '__asm__ volatile("mov x10, 0; b .Lmoved\\n.Lback:" : : : "x10");'
     patches = stage(VENEER.format(moved=moved, over=over), jump)
-    program = build(made, board, tmp_path / "bundle", objects, patches)
+    program = build(plan, board, tmp_path / "bundle", objects, patches)
     if understood:
-        assert counterexamples(made, program) == []
+        assert counterexamples(plan, program) == []
     else:
         with pytest.raises(ToolError, match="machine code is not understood"):
-            claims_of(made, program)
+            claims_of(plan, program)
 
 
 def test_a_call_of_a_computed_address_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:
-    made = planner.make(CHAIN, host, block=64)
+    plan = planner.make(CHAIN, host, block=64)
     patches = stage("", 'void *there = out; __asm__ volatile("" : "+r"(there)); ((void (*)(int32_t *))there)(out);')
-    program = build(made, host, tmp_path / "bundle", objects, patches)
+    program = build(plan, host, tmp_path / "bundle", objects, patches)
     with pytest.raises(ToolError, match="layer_0_accumulate calls a computed address at 0x"):
-        claims_of(made, program)
+        claims_of(plan, program)
 
 
 def test_addresses_that_are_not_followed_are_a_failure_of_the_tool(
     host: Profile, tmp_path: Path, objects: Path
 ) -> None:
     board = board_with(host, "gcc -O0", "c:vector")
-    made = planner.make(WIDE, board, block=16)
-    program = build(made, board, tmp_path / "bundle", objects)
+    plan = planner.make(WIDE, board, block=16)
+    program = build(plan, board, tmp_path / "bundle", objects)
     with pytest.raises(ToolError, match=r"through a pointer of unknown origin: mov .* at 0x"):
-        claims_of(made, program)
+        claims_of(plan, program)
 
 
 def test_run_time_checks_of_the_compiler_are_a_failure_of_the_tool(
     host: Profile, tmp_path: Path, objects: Path
 ) -> None:
-    made = planner.make(CHAIN, host, block=16)
-    program = build(made, host, tmp_path / "bundle", objects, stage("int __ubsan_handler;", "__ubsan_handler = 1;"))
+    plan = planner.make(CHAIN, host, block=16)
+    program = build(plan, host, tmp_path / "bundle", objects, stage("int __ubsan_handler;", "__ubsan_handler = 1;"))
     with pytest.raises(ToolError, match="run-time checks") as raised:
-        claims_of(made, program)
+        claims_of(plan, program)
     assert raised.value.hint == "set -O1, -O2 or -O3 in the profile's toolchain"
 
 
@@ -767,8 +767,8 @@ def test_a_wrong_program_is_found_in_its_file(
 ) -> None:
     wrong, board = WRONG[name], board_with(host, toolchain)
     patches = patches_of(wrong, toolchain)
-    made = planner.make(CHAIN, board, block=64, split=wrong.split, sync=wrong.sync)  # type: ignore[arg-type]
-    claims = asked(made, build(made, board, tmp_path / "bundle", objects, patches))
+    plan = planner.make(CHAIN, board, block=64, split=wrong.split, sync=wrong.sync)  # type: ignore[arg-type]
+    claims = asked(plan, build(plan, board, tmp_path / "bundle", objects, patches))
     if wrong.said.startswith("not understood"):
         with pytest.raises(ToolError, match=wrong.said):
             list(claims)
@@ -797,41 +797,41 @@ def test_a_gather_of_all_elements_reads_none_of_its_destination(host: Profile, t
 
 
 def test_a_processor_that_is_not_known_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:
-    made = planner.make(CHAIN, host, block=16)
-    program = build(made, host, tmp_path / "bundle", objects)
+    plan = planner.make(CHAIN, host, block=16)
+    program = build(plan, host, tmp_path / "bundle", objects)
     content = bytearray(program.read_bytes())
     content[18:20] = (243).to_bytes(2, "little")  # RISC-V
     program.write_bytes(content)
     with pytest.raises(ToolError, match="EM_RISCV cannot be checked"):
-        claims_of(made, program)
+        claims_of(plan, program)
 
 
 def test_a_program_without_symbols_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:
-    made = planner.make(CHAIN, host, block=16)
-    program = build_patched(made, host, tmp_path / "bundle", flags=["-s"], objects=objects).path
+    plan = planner.make(CHAIN, host, block=16)
+    program = build_patched(plan, host, tmp_path / "bundle", flags=["-s"], objects=objects).path
     with pytest.raises(ToolError, match="no symbol table"):
-        claims_of(made, program)
+        claims_of(plan, program)
 
 
 def test_only_the_deployed_file_is_read(host: Profile, tmp_path: Path, objects: Path) -> None:
-    made = planner.make(CHAIN, host, block=16)
-    program = build(made, host, tmp_path / "bundle", objects)
-    asked = structure.questions(codegen.generate(made), (program, "0" * 64))
+    plan = planner.make(CHAIN, host, block=16)
+    program = build(plan, host, tmp_path / "bundle", objects)
+    asked = structure.questions(codegen.generate(plan), (program, "0" * 64))
     with pytest.raises(ToolError, match="is not the deployed program"):
         next(asked).ask()
 
 
 def test_each_claim_that_holds_has_the_hash_of_the_file(host: Profile, tmp_path: Path, objects: Path) -> None:
-    made = planner.make(CHAIN, host, block=16)
-    claims = claims_of(made, build(made, host, tmp_path / PROGRAM, objects))
-    asked = [question.ask().question.statement for question in structure.questions(codegen.generate(made), None)]
+    plan = planner.make(CHAIN, host, block=16)
+    claims = claims_of(plan, build(plan, host, tmp_path / PROGRAM, objects))
+    asked = [question.ask().question.statement for question in structure.questions(codegen.generate(plan), None)]
     assert [claim.question.statement for claim in claims] == asked
     assert len({claim.answers_sha256 for claim in claims}) == 1
 
 
 def test_a_static_program_is_a_failure_of_the_tool(host: Profile, tmp_path: Path, objects: Path) -> None:
-    made = planner.make(CHAIN, host, block=16)
-    program = build_patched(made, host, tmp_path / "bundle", flags=["-static"], objects=objects).path
+    plan = planner.make(CHAIN, host, block=16)
+    program = build_patched(plan, host, tmp_path / "bundle", flags=["-static"], objects=objects).path
     with pytest.raises(ToolError, match="statically linked program cannot be checked") as raised:
-        claims_of(made, program)
+        claims_of(plan, program)
     assert "remove static and -static from the profile's toolchain" in raised.value.hint

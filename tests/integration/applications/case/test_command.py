@@ -31,7 +31,7 @@ from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import ROOT
 from harness.runs.folder import content_sha256 as content_of_run
-from harness.runs.verification import Claim, Wanted
+from harness.runs.verification import Claim, VerificationScope
 from tests.support.cli.command import Ended, User
 from tests.support.decide.domains import random_domain
 
@@ -79,7 +79,9 @@ def space(user: User) -> Workspace:
 @pytest.fixture(scope="module")
 def verifier(space: Workspace) -> Verifier:
     """Verify a leaf; one whose bytes are the same is verified once."""
-    verification = Verification(Wanted(space, report.reports, rebuild=False), Console.open(as_json=True).progress)
+    verification = Verification(
+        VerificationScope(space, report.reports, rebuild=False), Console.open(as_json=True).progress
+    )
     known: dict[str, tuple[Claim, ...]] = {}
 
     def verify(leaf: Leaf) -> tuple[Claim, ...]:

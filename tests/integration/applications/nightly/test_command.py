@@ -21,7 +21,7 @@ from harness.applications.nightly import checks, matrix, summary
 from harness.applications.nightly import command as nightly
 from harness.applications.nightly.campaign import Campaign
 from harness.applications.nightly.command import taken
-from harness.applications.nightly.matrix import Wanted
+from harness.applications.nightly.matrix import NightSpec
 from harness.boards import profile, workspace
 from harness.boards.locks import hold
 from harness.boards.locks.ticket import Owner
@@ -149,8 +149,8 @@ def test_a_run_that_was_built_from_other_sources_is_begun_anew(tmp_path: Path, c
     (folder / "run.json").unlink()
     request = json.loads((folder / "request.json").read_text())
     (folder / "request.json").write_text(json.dumps(request | {"bundle": "0" * 64}))
-    wanted = matrix_of(file, user)
-    night = record.create(tmp_path / "runs" / "nights" / "night", time.time(), str(file), wanted.sha256, wanted.entries)
+    spec = matrix_of(file, user)
+    night = record.create(tmp_path / "runs" / "nights" / "night", time.time(), str(file), spec.sha256, spec.entries)
     record.keep_begun(night.folder, record.Begun(0, (), time.time(), name))
     ended = user.here("nightly", f"{tmp_path}/../{tmp_path.name}/lab.yaml", "--resume", "--json")
     [entry] = ended.document["entries"]
@@ -161,7 +161,7 @@ def test_a_run_that_was_built_from_other_sources_is_begun_anew(tmp_path: Path, c
     assert not (folder / "run.json").exists()
 
 
-def matrix_of(file: Path, user: User) -> Wanted:
+def matrix_of(file: Path, user: User) -> NightSpec:
     space = workspace.find(user.boards, user.folder / "runs")
     return matrix.read(file, taken(), checks.Checks(profile.load(space.boards), space))
 

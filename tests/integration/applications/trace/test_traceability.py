@@ -77,8 +77,8 @@ def test_every_byte_of_other_programs(name: str, target: str, compiler: str, hos
     if target not in EVERY:
         of_network = host.items["network"].model_copy(update={"target": target})
         board = host.model_copy(update={"items": host.items | {"network": of_network}, "toolchain": board.toolchain})
-    found = traced(codegen.generate(planner.make(network(name), board)), board, cache)
-    complete = found.document()
+    trace = traced(codegen.generate(planner.make(network(name), board)), board, cache)
+    complete = trace.document()
     assert_complete(complete)
     dense = {each.name for each in complete.nodes if each.operator == "QGemm"}
     if target == "iree:static":
@@ -88,7 +88,7 @@ def test_every_byte_of_other_programs(name: str, target: str, compiler: str, hos
         }
     elif target not in EVERY:
         assert {task for each in complete.devices for task in each.tasks} >= dense
-    assert all(node.node in page.html(found, complete) for node in complete.nodes)
+    assert all(node.node in page.html(trace, complete) for node in complete.nodes)
 
 
 def test_links_from_a_node_to_bytes_and_back(generic: Traced, document: TraceabilityDocument) -> None:
@@ -134,8 +134,8 @@ def test_foreign_code_and_changed_weights_are_found(generic: Traced, host: Profi
     at = generic.generated.source.index("-", start)  # the sign of the first negative weight
     source = generic.generated.source
     changed = replace(generic.generated, source=f"{source[:at]} {source[at + 1 :]}{FOREIGN}")
-    found = traced(changed, board, cache)
-    wrong = replace(found, generated=generic.generated).document()
+    trace = traced(changed, board, cache)
+    wrong = replace(trace, generated=generic.generated).document()
     assert [(gap.text, gap.size) for gap in wrong.unattributed] == [("foreign", 3)]
     assert wrong.differing == [weights.split()[3].partition("[")[0]]
 

@@ -69,8 +69,8 @@ def test_frames_are_those_that_the_compiler_states(
 ) -> None:
     monkeypatch.setattr(Compiler, "build", COMPILE)  # object files that are kept come without the compiler's statement
     board = with_compiler(host, "c:generic", GNU, ("-O1",))
-    made = planner.make(dense(), board, block=1)
-    built = build_patched(made, board, tmp_path, flags=("-fstack-usage",))
+    plan = planner.make(dense(), board, block=1)
+    built = build_patched(plan, board, tmp_path, flags=("-fstack-usage",))
     lines = [line.split("\t") for path in tmp_path.glob("*.su") for line in path.read_text().splitlines()]
     named = [(place.rpartition(":")[2], int(size), kind) for place, size, kind in lines]
     of_any_size = {name for name, _, kind in named if kind != "static"}
@@ -87,8 +87,8 @@ def test_frames_are_those_that_the_compiler_states(
 
 def test_an_instruction_has_the_line_of_its_source(host: Profile, tmp_path: Path) -> None:
     board = with_compiler(host, "c:generic", GNU, ("-O1",))
-    made = planner.make(dense(), board, block=1)
-    generated = codegen.generate(made)
+    plan = planner.make(dense(), board, block=1)
+    generated = codegen.generate(plan)
     built = bundle.build(generated, board, tmp_path)
     path = built.folder / bundle.PROGRAM
     symbol = next(each for each in program.read(path).functions if each.name == "layer_1_forward")
@@ -113,9 +113,9 @@ def test_an_instruction_has_the_line_of_its_source(host: Profile, tmp_path: Path
 )
 def test_a_wrong_loop_bound_is_found(wrong: Patch, words: str, host: Profile, tmp_path: Path, objects: Path) -> None:
     board = with_compiler(host, "c:generic", GNU, ("-O1",))
-    made = planner.make(dense(), board, block=1)
-    built = build_patched(made, board, tmp_path, [wrong], objects=objects)
+    plan = planner.make(dense(), board, block=1)
+    built = build_patched(plan, board, tmp_path, [wrong], objects=objects)
     with pytest.raises(ToolError) as error:
-        of_program(codegen.generate(made), built.path)
+        of_program(codegen.generate(plan), built.path)
     assert "the loops of the program are not those of the plan" in error.value.message
     assert words in error.value.message

@@ -14,7 +14,7 @@ import pytest
 from harness.core.installation import ROOT
 from harness.runs.history import index
 from harness.runs.history import run as runs
-from harness.runs.history.index import FILE, Refreshed, Wanted, opened
+from harness.runs.history.index import FILE, Refreshed, RunFilter, opened
 from harness.runs.history.run_record import Run
 from tests.support.history import laboratory
 from tests.support.history.laboratory import Board, run_document
@@ -52,7 +52,7 @@ def test_all_runs_come_back_as_they_were_read(folder: Path) -> None:
     every = {path.parent.name: runs.read(path.parent) for path in folder.glob("*/run.json")}
     assert len(every) == 8
     with opened(folder) as found:
-        assert {run.name: run for run in found.find(Wanted())} == every
+        assert {run.name: run for run in found.find(RunFilter())} == every
         assert found.count() == 8
 
 
@@ -68,7 +68,7 @@ def test_only_what_is_new_or_changed_is_read_again(folder: Path, read: list[str]
     shutil.copytree(folder / names[2], folder / "new")
     with opened(folder) as found:
         assert sorted(read) == sorted([names[1], "new"])
-        records = {run.name: run for run in found.find(Wanted())}
+        records = {run.name: run for run in found.find(RunFilter())}
     assert names[0] not in records
     assert records[names[1]].verdict == "inconclusive"
     assert records["new"].verdict == records[names[2]].verdict
@@ -82,7 +82,7 @@ def test_an_edit_that_sets_the_time_back_is_seen(folder: Path) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     with opened(folder) as found:
-        [run] = [run for run in found.find(Wanted()) if run.name == path.parent.name]
+        [run] = [run for run in found.find(RunFilter()) if run.name == path.parent.name]
     assert run.verdict == "unreadable"
 
 
@@ -91,23 +91,23 @@ def test_an_unfinished_run_is_known_and_then_finished(folder: Path) -> None:
     unfinished.mkdir()
     (unfinished / "request.json").write_text(json.dumps({"request": {"board": "xavier", "model": "x"}}))
     with opened(folder) as found:
-        assert [run.name for run in found.find(Wanted(verdict="unfinished"))] == [unfinished.name]
+        assert [run.name for run in found.find(RunFilter(verdict="unfinished"))] == [unfinished.name]
     (unfinished / "run.json").write_text(json.dumps(run_document("xavier", "x")))
     with opened(folder) as found:
-        assert found.find(Wanted(model="x"))[0].verdict == "identical"
+        assert found.find(RunFilter(model="x"))[0].verdict == "identical"
 
 
 def test_what_is_wanted_is_found_the_latest_first(folder: Path) -> None:
     with opened(folder) as found:
-        assert [run.board for run in found.find(Wanted(board="kv260"))] == ["kv260"] * 4
-        [wrong] = found.find(Wanted(verdict="differs"))
+        assert [run.board for run in found.find(RunFilter(board="kv260"))] == ["kv260"] * 4
+        [wrong] = found.find(RunFilter(verdict="differs"))
         assert (wrong.board, wrong.model, wrong.started[:10]) == ("xavier", "acas_wl", "2026-10-25")
-        assert found.find(Wanted(board="xavier", model="acas_wl"), 1) == [wrong]
-        assert {run.started[:10] for run in found.find(Wanted(since="2026-10-25"))} == {"2026-10-25"}
-        assert found.find(Wanted(model="' OR 1=1 --")) == []
-        starts = [run.started for run in found.find(Wanted())]
+        assert found.find(RunFilter(board="xavier", model="acas_wl"), 1) == [wrong]
+        assert {run.started[:10] for run in found.find(RunFilter(since="2026-10-25"))} == {"2026-10-25"}
+        assert found.find(RunFilter(model="' OR 1=1 --")) == []
+        starts = [run.started for run in found.find(RunFilter())]
         assert starts == sorted(starts, reverse=True)
-        assert [len(run.parts) for run in found.find(Wanted(model="acas_sl"))] == [4, 1, 4, 1]
+        assert [len(run.parts) for run in found.find(RunFilter(model="acas_sl"))] == [4, 1, 4, 1]
 
 
 def test_a_run_that_differs_so_far_is_found_among_those_that_differ(folder: Path) -> None:
@@ -117,14 +117,14 @@ def test_a_run_that_differs_so_far_is_found_among_those_that_differ(folder: Path
     (one / "request.json").write_text(json.dumps({"request": {"board": "kv260", "model": "x"}}))
     (one / "proof.json").write_text(json.dumps({"holds": False}))
     with opened(folder) as found:
-        assert "one" in [run.name for run in found.find(Wanted(verdict="differs"))]
+        assert "one" in [run.name for run in found.find(RunFilter(verdict="differs"))]
 
 
 @pytest.mark.parametrize("damage", ["text", "head", "other version", "other tables", "a folder", "truncated"])
 def test_whatever_stands_in_its_place_the_answer_is_the_same(folder: Path, damage: str) -> None:
     path = folder / FILE
     with opened(folder) as found:
-        right = found.find(Wanted())
+        right = found.find(RunFilter())
     content = path.read_bytes()
     if damage == "text":
         path.write_text("no database at all, but long enough to be taken for one " * 9)
@@ -144,14 +144,14 @@ def test_whatever_stands_in_its_place_the_answer_is_the_same(folder: Path, damag
                 database.execute("UPDATE runs SET verdict = 'identical'")
         database.close()
     with opened(folder) as found:
-        assert found.find(Wanted()) == right
+        assert found.find(RunFilter()) == right
     with opened(folder) as found:
-        assert found.find(Wanted()) == right
+        assert found.find(RunFilter()) == right
 
 
 def test_damage_that_shows_only_when_it_is_asked_is_mended(folder: Path) -> None:
     with opened(folder) as found:
-        right = found.find(Wanted())
+        right = found.find(RunFilter())
     content = bytearray((folder / FILE).read_bytes())
     size = int.from_bytes(content[16:18], "big")
     with sqlite3.connect(folder / FILE) as database:
@@ -160,7 +160,7 @@ def test_damage_that_shows_only_when_it_is_asked_is_mended(folder: Path) -> None
     content[(root - 1) * size : root * size] = b"\xff" * size
     (folder / FILE).write_bytes(content)
     with opened(folder) as found:
-        assert found.find(Wanted()) == right
+        assert found.find(RunFilter()) == right
 
 
 def test_a_rebuild_reads_everything_again(folder: Path, read: list[str]) -> None:
@@ -193,7 +193,7 @@ def test_where_nothing_may_be_written_nothing_is(
 
 def test_of_no_folder_there_is_nothing(tmp_path: Path) -> None:
     with opened(tmp_path / "nowhere") as found:
-        assert found.find(Wanted()) == []
+        assert found.find(RunFilter()) == []
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -205,17 +205,17 @@ def test_names_that_are_no_text_stop_nobody(folder: Path) -> None:
     (folder / "a\nb'\"<>" / "run.json").write_text(json.dumps(documents.counted()))
     with opened(folder) as found:
         assert found.count() == 9
-        assert found.find(Wanted(model="acas_coc"))[0].name == "a\nb'\"<>"
+        assert found.find(RunFilter(model="acas_coc"))[0].name == "a\nb'\"<>"
 
 
 USE = """
 import sys
 from contextlib import closing
 from pathlib import Path
-from harness.runs.history.index import Wanted, opened
+from harness.runs.history.index import RunFilter, opened
 for _ in range(3):
     with opened(Path(sys.argv[1]), rebuild=len(sys.argv) > 2) as found:
-        print(found.count(), len(found.find(Wanted())))
+        print(found.count(), len(found.find(RunFilter())))
 """
 
 
@@ -237,18 +237,18 @@ def test_a_link_that_leads_nowhere_hides_no_run(folder: Path) -> None:
 def test_an_index_that_another_process_keeps_busy_is_let_be(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "WAIT_S", 0.1)
     with opened(folder) as found, closing(sqlite3.connect(folder / FILE, isolation_level=None)) as other:
-        right, before = found.find(Wanted()), (folder / FILE).stat().st_ino
+        right, before = found.find(RunFilter()), (folder / FILE).stat().st_ino
         other.execute("BEGIN EXCLUSIVE")
-        assert found.find(Wanted()) == right
+        assert found.find(RunFilter()) == right
         with opened(folder) as beside:
-            assert beside.find(Wanted()) == right
+            assert beside.find(RunFilter()) == right
         assert (folder / FILE).stat().st_ino == before
 
 
 def test_a_change_that_is_not_completed_is_not_believed(folder: Path) -> None:
     """Of a process that was killed, or still works on it, where this one cannot wait for it or may not write."""
     with opened(folder) as found:
-        right = found.find(Wanted())
+        right = found.find(RunFilter())
     with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as other:
         other.execute("PRAGMA cache_size = 1")
         other.execute("BEGIN EXCLUSIVE")
@@ -259,4 +259,4 @@ def test_a_change_that_is_not_completed_is_not_believed(folder: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(index, "WAIT_S", 0.1)
             with opened(folder) as found:
-                assert found.find(Wanted()) == right
+                assert found.find(RunFilter()) == right

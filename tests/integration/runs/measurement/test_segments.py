@@ -36,9 +36,14 @@ ASKED = MeasurementOptions(2 * VECTORS, "layer", Quantity.TIME, "idle", 3)
 @pytest.fixture(scope="module")
 def job(host: Profile) -> Any:
     net = parse(builders.random_network(np.random.default_rng(7), (5, 9, 4, 3), argmax=True))
-    made = planner.make(net, host, ["c", "c"], block=1)
+    planned = planner.make(net, host, ["c", "c"], block=1)
     return SimpleNamespace(
-        plan=made, network=net, profile=host, identity=HOST, stimuli=stimuli(net, VECTORS, 1), reference=Reference(net)
+        plan=planned,
+        network=net,
+        profile=host,
+        identity=HOST,
+        stimuli=stimuli(net, VECTORS, 1),
+        reference=Reference(net),
     )
 
 

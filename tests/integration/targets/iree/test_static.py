@@ -86,14 +86,14 @@ def test_the_machine_code_is_understood_and_a_kept_value_found(
         toolchain.find(shipped)
     except ToolError as error:
         pytest.skip(error.message)
-    made = planner.make(SMALL["codes"](), shipped, [STATIC] * len(shipped.items), block=7)
+    plan = planner.make(SMALL["codes"](), shipped, [STATIC] * len(shipped.items), block=7)
     kept = None if "zig" in shipped.toolchain.compiler else objects  # zig compiles and links at once
-    right = build_patched(made, shipped, tmp_path / "right", objects=kept)
-    assert counterexamples(made, right.path) == []
+    right = build_patched(plan, shipped, tmp_path / "right", objects=kept)
+    assert counterexamples(plan, right.path) == []
     environment = "const struct iree_environment environment"
     patches = [Patch("iree/calls.c", environment, f"static volatile int kept;\n    ++kept;\n    {environment}")]
-    wrong = build_patched(made, shipped, tmp_path / "wrong", patches, objects=kept)
-    assert any("kept" in each for each in counterexamples(made, wrong.path))
+    wrong = build_patched(plan, shipped, tmp_path / "wrong", patches, objects=kept)
+    assert any("kept" in each for each in counterexamples(plan, wrong.path))
 
 
 @pytest.mark.campaign
@@ -112,13 +112,13 @@ def test_contraction_is_found_when_the_program_is_built_and_named_when_it_runs(
     if "fma" not in Path("/proc/cpuinfo").read_text() and "asimd" not in Path("/proc/cpuinfo").read_text():
         pytest.skip("this processor does not fuse")
     net = SMALL["floats"]()
-    made = planner.make(net, board, block=40)
+    plan = planner.make(net, board, block=40)
     monkeypatch.setattr(Block, "product", _bare)
     named = f"layer {net.layers[0].name}: IREE has contracted products and sums in {net.layers[0].name}_compute"
     with pytest.raises(ToolError, match=re.escape(named)):
-        build_patched(made, board, tmp_path / "refused", objects=objects)
+        build_patched(plan, board, tmp_path / "refused", objects=objects)
     monkeypatch.setattr(build, "require_uncontracted", lambda *_: None)
-    program = build_patched(made, board, tmp_path / "fused", objects=objects)
+    program = build_patched(plan, board, tmp_path / "fused", objects=objects)
     vectors = uniform_vectors(net, 40, seed=1)
     right, actual = references(net, vectors), program.activations(vectors, tmp_path / "run")
     assert (right[0] != actual[0]).any()

@@ -7,7 +7,7 @@ import pytest
 
 from harness.applications.nightly import checks, matrix
 from harness.applications.nightly.command import taken
-from harness.applications.nightly.matrix import Wanted
+from harness.applications.nightly.matrix import NightSpec
 from harness.applications.nightly.schedule import BoardJob, JobKind
 from harness.boards.profile import BoardProfiles
 from harness.boards.workspace import Workspace
@@ -25,7 +25,7 @@ def read(tmp_path: Path, laboratory: BoardProfiles, monkeypatch: pytest.MonkeyPa
     workspace = Workspace(ROOT / "boards.yaml", ROOT / "models", tmp_path / "runs", tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
 
-    def read(text: str) -> Wanted:
+    def read(text: str) -> NightSpec:
         (tmp_path / "n.yaml").write_text(text)
         return matrix.read(Path("n.yaml"), taken(), checks.Checks(laboratory, workspace))
 
@@ -33,7 +33,7 @@ def read(tmp_path: Path, laboratory: BoardProfiles, monkeypatch: pytest.MonkeyPa
 
 
 def test_every_board_meets_every_model_and_items(read: Any) -> None:
-    wanted = read(
+    spec = read(
         """
 until: "06:00"
 parallel: 3
@@ -51,15 +51,15 @@ matrices:
   - {action: measure, boards: [host], models: [acas_coc], samples: 10, against: 3}
 """
     )
-    assert (wanted.until, wanted.parallel, wanted.retries) == ("06:00", 3, 2)
-    assert [(entry.board, entry.model, entry.items) for entry in wanted.entries[:4]] == [
+    assert (spec.until, spec.parallel, spec.retries) == ("06:00", 3, 2)
+    assert [(entry.board, entry.model, entry.items) for entry in spec.entries[:4]] == [
         ("host", "acas_coc", "c,c"),
         ("host", "acas_coc", "c,c:vector"),
         ("host", "acas_wl", "c,c"),
         ("host", "acas_wl", "c,c:vector"),
     ]
-    assert [entry.number for entry in wanted.entries] == list(range(9))
-    first, last = wanted.entries[0], wanted.entries[-1]
+    assert [entry.number for entry in spec.entries] == list(range(9))
+    first, last = spec.entries[0], spec.entries[-1]
     assert first.options == (
         "--vectors=1000",
         "--chunk=100",

@@ -71,10 +71,10 @@ def test_an_operator_without_rules_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_layers_of_every_operator_have_the_shapes_that_harness_reads(name: str) -> None:
     read = network(name)
-    found = propagate(without_stated_shapes(onnx.load_model_from_string(read.onnx_bytes)))
-    assert not found.contradictions
+    propagation = propagate(without_stated_shapes(onnx.load_model_from_string(read.onnx_bytes)))
+    assert not propagation.contradictions
     for layer in read.layers:
-        fact = found.facts.of(layer.output.name)
+        fact = propagation.facts.of(layer.output.name)
         assert fact.rank == 1 + len(layer.output.shape), layer.name
         assert [fact.sizes[axis].constant for axis in range(1, fact.rank)] == [*layer.output.shape], layer.name
         assert fact.type == helper.np_dtype_to_tensor_dtype(layer.dtype), layer.name
@@ -89,11 +89,11 @@ def shapes_of(fact: Fact) -> list[int | None] | None:
 def assert_knows_what_onnx_infers(model: onnx.ModelProto) -> int:
     """ONNX's shape inference finds no type or size that the analysis lacks; return the number of compared tensors."""
     model, compared = without_stated_shapes(model), 0
-    found = propagate(model)
-    assert not found.contradictions
+    propagation = propagate(model)
+    assert not propagation.contradictions
     inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
     for value in (*inferred.graph.value_info, *inferred.graph.output):
-        stated, fact = value.type.tensor_type, found.facts.of(value.name)
+        stated, fact = value.type.tensor_type, propagation.facts.of(value.name)
         if stated.elem_type:
             assert fact.type == stated.elem_type, value.name
         if stated.HasField("shape"):
@@ -148,12 +148,12 @@ def test_the_cases_of_onnx_have_the_shapes_that_it_states() -> None:
         ]
         hints = [(name, "value", each) for name, each in arrays if each.dtype.kind in "iuf" and each.ndim < 2]
         bare = without_stated_shapes(onnx.ModelProto.FromString(model.SerializeToString()))
-        found = propagate(bare, hints)
-        assert not found.contradictions, case.name
+        propagation = propagate(bare, hints)
+        assert not propagation.contradictions, case.name
         for value in model.graph.output:
             stated = [each.dim_value for each in value.type.tensor_type.shape.dim]
-            assert shapes_of(found.facts.of(value.name)) == stated, case.name
-            assert found.facts.of(value.name).type == value.type.tensor_type.elem_type, case.name
+            assert shapes_of(propagation.facts.of(value.name)) == stated, case.name
+            assert propagation.facts.of(value.name).type == value.type.tensor_type.elem_type, case.name
             compared += 1
     assert compared > 900
 

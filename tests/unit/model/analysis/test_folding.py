@@ -22,10 +22,10 @@ def folded(
     model: onnx.ModelProto, strategy: Strategy | None = None, hints: list[str] | None = None
 ) -> tuple[onnx.ModelProto, list[Folding]]:
     """The folded model, whose outputs ONNX Runtime finds unchanged."""
-    found = propagate(model, [parse_hint(each, model) for each in hints or []])
-    after, foldings = fold(model, found, strategy)
+    propagation = propagate(model, [parse_hint(each, model) for each in hints or []])
+    after, foldings = fold(model, propagation, strategy)
     onnx.checker.check_model(after)
-    assert verify(model, after, found, 3, 1).vectors == 3
+    assert verify(model, after, propagation, 3, 1).vectors == 3
     return after, foldings
 
 
@@ -179,11 +179,11 @@ def test_a_stated_size_folds_what_follows_from_it_and_fixes_the_input() -> None:
 
 def test_a_changed_bit_is_a_bug_that_stops_the_command() -> None:
     model = diamond()
-    found = propagate(model)
-    found.facts.of("small").value = np.arange(4, dtype=np.float32)
-    after, _ = fold(model, found, "sinks")
+    propagation = propagate(model)
+    propagation.facts.of("small").value = np.arange(4, dtype=np.float32)
+    after, _ = fold(model, propagation, "sinks")
     with pytest.raises(RuntimeError, match="folding changes output 'y' according to ONNX Runtime"):
-        verify(model, after, found, 1, 1)
+        verify(model, after, propagation, 1, 1)
 
 
 def test_a_contradictory_graph_is_refused() -> None:

@@ -210,10 +210,10 @@ def test_folding_the_weights_of_a_product_keeps_all_bits() -> None:
     constants = {"w": RANDOM.normal(size=(4, 14, 14, 10)).astype(F), "matrix": np.array([784, 10])}
     nodes = [node("Reshape", "w matrix", "v"), node("MatMul", "x v", "y")]
     before = onnx.load_model_from_string(model(nodes, constants, shape=[1, 784]))
-    found = propagate(before)
-    after, _ = fold(before, found, "sinks")
+    propagation = propagate(before)
+    after, _ = fold(before, propagation, "sinks")
     assert [each.op_type for each in after.graph.node] == ["MatMul"]
-    assert verify(before, after, found, 16, 1).values == 160
+    assert verify(before, after, propagation, 16, 1).values == 160
 
 
 def test_a_later_opset_that_says_the_same_of_the_operators_is_read(tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ def test_the_picture_is_of_the_median_execution(made: Plan) -> None:
 
 @pytest.mark.parametrize(("executions", "shown"), [(2, 2), (50, 4)])
 def test_the_picture_of_a_pipeline_is_of_a_few_executions(host: Profile, executions: int, shown: int) -> None:
-    made = make(chain(), host, "layer_0..layer_1=right", "pipeline")
-    picture = document(made, [condition(made, "undisturbed", executions)], 5).picture
+    plan = make(chain(), host, "layer_0..layer_1=right", "pipeline")
+    picture = document(plan, [condition(plan, "undisturbed", executions)], 5).picture
     assert picture is not None
     first = picture["executions"][0]
     assert picture["depth"] == 3

@@ -50,8 +50,8 @@ def test_the_net_of_the_description_has_the_places_that_the_network_needs(made: 
 
 
 def test_a_conforming_trace_is_counted(host: Profile) -> None:
-    made = make(chain(), host, "layer_0=right")
-    result = replay(made, arrange(made, simulate(made, 9, np.random.default_rng(1)), 9))
+    plan = make(chain(), host, "layer_0=right")
+    result = replay(plan, arrange(plan, simulate(plan, 9, np.random.default_rng(1)), 9))
     assert (result.executions, result.events, result.conforms) == (9, 9 * 10, True)
 
 
@@ -91,19 +91,19 @@ def test_a_read_of_the_next_input_before_all_have_read_this_one_is_found() -> No
     """The main thread fills the one buffer of the input when all items have ended."""
     layers, items = [plans.dense(number, "x") for number in range(2)], [Item(name, "c", None) for name in "ab"]
     tasks = planner.tasks_from(layers, [[Share(item, 0, plans.WIDTH)] for item in range(2)], pipeline=False)
-    made = schedule.compose("board", plans.network_of(layers), 1, "barrier", items, tasks)
-    events = simulate(made, 9, np.random.default_rng(2))
+    plan = schedule.compose("board", plans.network_of(layers), 1, "barrier", items, tasks)
+    events = simulate(plan, 9, np.random.default_rng(2))
     late, after = task_of(events, "a", "layer_0", 3), task_of(events, "b", "layer_1", 4)
     text = "b began layer_1 of execution 4 60 ns before a had read the input of execution 3 (layer_0)"
-    assert found(made, moved(events, late, end_ns=after.begin_ns + 60), 9)[0] == text
-    assert found(made, moved(events, late, end_ns=after.begin_ns), 9) == []
+    assert found(plan, moved(events, late, end_ns=after.begin_ns + 60), 9)[0] == text
+    assert found(plan, moved(events, late, end_ns=after.begin_ns), 9) == []
 
 
 @pytest.mark.parametrize("buffers", [1, 2, 3])
 def test_a_pipeline_may_write_ahead_as_far_as_it_has_buffers(host: Profile, buffers: int) -> None:
-    made = make(chain(), host, "layer_0..layer_1=right", "pipeline")
-    events = simulate(made, 8, np.random.default_rng(2))
-    fewer = plans.with_task(made, "quantize", buffers=buffers)
+    plan = make(chain(), host, "layer_0..layer_1=right", "pipeline")
+    events = simulate(plan, 8, np.random.default_rng(2))
+    fewer = plans.with_task(plan, "quantize", buffers=buffers)
     texts = [text for text in found(fewer, events, 8) if "overwrite" in text]
     assert bool(texts) == (buffers == 1)
     assert all("overwrite quantize" in text for text in texts)
@@ -119,28 +119,28 @@ def test_two_steps_of_an_item_at_a_time_are_found(offloaded: Plan, events: list[
 
 def test_executions_of_an_item_in_another_order_are_found(host: Profile) -> None:
     """In a pipeline the steps of a tick are of different executions."""
-    made = make(chain(), host, "layer_0..layer_1=right", "pipeline")
-    events = simulate(made, 8, np.random.default_rng(2))
+    plan = make(chain(), host, "layer_0..layer_1=right", "pipeline")
+    events = simulate(plan, 8, np.random.default_rng(2))
     before, after = task_of(events, "left", "quantize", 5), task_of(events, "left", "layer_2", 3)
-    texts = found(made, moved(events, after, begin_ns=before.end_ns - 10), 8)
+    texts = found(plan, moved(events, after, begin_ns=before.end_ns - 10), 8)
     assert "left began layer_2 of execution 3 10 ns before it had ended quantize of execution 5" in texts
 
 
 @pytest.mark.parametrize(("sync", "deed"), [("barrier", "had come"), ("flag", "raised it")])
 def test_passing_a_hand_over_too_early_is_found(host: Profile, sync: Sync, deed: str) -> None:
-    made = make(chain(), host, "layer_0=right", sync=sync)
-    events = simulate(made, 20, np.random.default_rng(2))
+    plan = make(chain(), host, "layer_0=right", sync=sync)
+    events = simulate(plan, 20, np.random.default_rng(2))
     left, right = (step_of(events, item, sync, "quantize", 12) for item in ("left", "right"))
-    texts = found(made, moved(events, right, begin_ns=left.begin_ns - 8, end_ns=left.begin_ns - 7), 20)
+    texts = found(plan, moved(events, right, begin_ns=left.begin_ns - 8, end_ns=left.begin_ns - 7), 20)
     assert f"right left {sync} quantize of execution 12 7 ns before left {deed}" in texts
 
 
 @pytest.mark.parametrize("sync", ["barrier", "flag"])
 def test_the_writer_of_a_flag_waits_for_nobody(host: Profile, sync: Sync) -> None:
-    made = make(chain(), host, "layer_0=right", sync=sync)
-    events = simulate(made, 1, np.random.default_rng(2))
+    plan = make(chain(), host, "layer_0=right", sync=sync)
+    events = simulate(plan, 1, np.random.default_rng(2))
     left, right = (step_of(events, item, sync, "quantize", 0) for item in ("left", "right"))
-    texts = found(made, moved(events, right, begin_ns=left.end_ns + 5, end_ns=left.end_ns + 5), 1)
+    texts = found(plan, moved(events, right, begin_ns=left.end_ns + 5, end_ns=left.end_ns + 5), 1)
     waits = "left left barrier quantize of execution 0 5 ns before right had come"
     assert [text for text in texts if " left " in text] == [waits] * (sync == "barrier")
 
@@ -165,27 +165,27 @@ def test_violations_stand_in_the_order_of_executions(offloaded: Plan, events: li
 
 @pytest.mark.parametrize("split", [("branches",), ("branches", "pipeline")])
 def test_any_read_moved_before_its_write_is_found(host: Profile, split: tuple[str, ...]) -> None:
-    made = make(branches(), host, *split, items=3)
-    events = simulate(made, 4, np.random.default_rng(5))
-    for task, sources in enumerate(made.reads):
+    plan = make(branches(), host, *split, items=3)
+    events = simulate(plan, 4, np.random.default_rng(5))
+    for task, sources in enumerate(plan.reads):
         for source in sources:
-            reader, writer = made.tasks[task], made.tasks[source]
-            read, written = (task_of(events, made.items[t.item].name, t.name, 2) for t in (reader, writer))
+            reader, writer = plan.tasks[task], plan.tasks[source]
+            read, written = (task_of(events, plan.items[t.item].name, t.name, 2) for t in (reader, writer))
             assert (
                 f"{read.item} began {reader.name} of execution 2 1 ns before {written.item} had ended {writer.name}, "
                 "which it reads"
-            ) in found(made, moved(events, read, begin_ns=written.end_ns - 1), 4)
+            ) in found(plan, moved(events, read, begin_ns=written.end_ns - 1), 4)
 
 
 @pytest.mark.slow
 def test_10000_executions_are_replayed(host: Profile) -> None:
-    made = make(chain((3, *[8] * 8, 4)), host, "layer_1..layer_4=right")
-    once = simulate(made, 100, np.random.default_rng(1))
+    plan = make(chain((3, *[8] * 8, 4)), host, "layer_1..layer_4=right")
+    once = simulate(plan, 100, np.random.default_rng(1))
     span = once[-1].end_ns
     events = [
         dataclasses.replace(e, execution=e.execution + 100 * n, begin_ns=e.begin_ns + late, end_ns=e.end_ns + late)
         for n, late in enumerate(range(0, 100 * span, span))
         for e in once
     ]
-    result = replay(made, arrange(made, events, 10_000))
+    result = replay(plan, arrange(plan, events, 10_000))
     assert (result.conforms, result.executions) == (True, 10_000)

@@ -46,8 +46,8 @@ def test_waiting_is_counted_by_item_and_hand_over(offloaded: Plan) -> None:
 
 
 def test_items_of_a_pipeline_wait_at_the_ends_of_ticks(host: Profile) -> None:
-    made = make(chain((3, 4)), host, "layer_0=right", "pipeline")
-    assert [(task.name, task.stage) for task in made.tasks][1:3] == [("layer_0", 1), ("dequantize", 2)]
+    plan = make(chain((3, 4)), host, "layer_0=right", "pipeline")
+    assert [(task.name, task.stage) for task in plan.tasks][1:3] == [("layer_0", 1), ("dequantize", 2)]
     times = [  # ticks begin at 0, 100, 200, 300
         ("left", "quantize", 0, 0, 10),
         ("left", "quantize", 1, 100, 110),
@@ -58,16 +58,16 @@ def test_items_of_a_pipeline_wait_at_the_ends_of_ticks(host: Profile) -> None:
         ("left", "dequantize", 1, 300, 310),
         ("left", "advisory", 1, 310, 320),
     ]
-    trace = arrange(made, [Event(e, 0, item, "layer", name, b, end) for item, name, e, b, end in times], 2)
+    trace = arrange(plan, [Event(e, 0, item, "layer", name, b, end) for item, name, e, b, end in times], 2)
     assert durations_ns(trace).tolist() == [250, 220]
-    left, right = waiting(made, trace)
+    left, right = waiting(plan, trace)
     assert (left.item, left.hand_over, left.count, left.sum_ns, left.max_ns) == ("left", None, 4, 30, 30)
     assert (right.item, right.hand_over, right.count, right.sum_ns, right.max_ns) == ("right", None, 2, 30, 30)
     assert left.share == right.share == 30 / 470
 
 
 def test_shares_are_parts_of_the_executions(host: Profile) -> None:
-    made = make(chain(), host, "parallel", items=3)
-    rows = waiting(made, arrange(made, simulate(made, 50, np.random.default_rng(1)), 50))
-    for item in made.items:
+    plan = make(chain(), host, "parallel", items=3)
+    rows = waiting(plan, arrange(plan, simulate(plan, 50, np.random.default_rng(1)), 50))
+    for item in plan.items:
         assert 0 < sum(row.share for row in rows if row.item == item.name) < 1

@@ -88,12 +88,12 @@ def refusal(description: Description) -> str:
 
 @pytest.mark.parametrize("name", plans.MODELS)
 def test_what_a_plan_describes_composes_to_its_network(name: str) -> None:
-    made = plans.make(name)
-    told = describe(made)
-    require_network(told, *describe_network(made.network), "graph.nnef")
-    works = check(told, files(told), made.network.layers)
-    layers = made.network.layers
-    tasks = [Work(made.items[t.item].name, t.name, Columns(layers[t.layer].name, t.start, t.stop)) for t in made.tasks]
+    plan = plans.make(name)
+    told = describe(plan)
+    require_network(told, *describe_network(plan.network), "graph.nnef")
+    works = check(told, files(told), plan.network.layers)
+    layers = plan.network.layers
+    tasks = [Work(plan.items[t.item].name, t.name, Columns(layers[t.layer].name, t.start, t.stop)) for t in plan.tasks]
     assert sorted(works, key=repr) == sorted(tasks, key=repr)
 
 

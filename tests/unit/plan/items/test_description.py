@@ -28,8 +28,8 @@ def words(graph: Graph) -> list[str]:
 
 
 def test_the_papers_example_5_in_three_items() -> None:
-    made = plans.make("branches")
-    one, two, three = describe(made).items
+    plan = plans.make("branches")
+    one, two, three = describe(plan).items
     assert [words(item) for item in (one, two, three)] == [
         ["e1", "o1", ">o1", "<o3", "<o5", "o6", "o7", "out", "advisory"],
         ["<o1", "o2", "o3", ">o3"],
@@ -45,9 +45,9 @@ def test_the_papers_example_5_in_three_items() -> None:
 
 
 def test_parts_of_a_layer_have_their_own_slices_and_their_reader_takes_them_side_by_side() -> None:
-    made = plans.make("argmax", split=("layer_0=network+prepost+third",))
-    told = describe(made)
-    layer = made.network.layers[1]
+    plan = plans.make("argmax", split=("layer_0=network+prepost+third",))
+    told = describe(plan)
+    layer = plan.network.layers[1]
     assert isinstance(layer, QGemm)
     parts = [f"layer_0_{number}" for number in range(3)]
     for number, part in enumerate(parts):
@@ -57,18 +57,18 @@ def test_parts_of_a_layer_have_their_own_slices_and_their_reader_takes_them_side
         weights = told.parameters[f"parameters/{part}__weights"]
         np.testing.assert_array_equal(weights, layer.weights[:, 2 * number : 2 * number + 2], strict=True)
         assert Shared(f"vsync_{part}", (1, 2)) in item.shared or "layer_1" in words(item)
-    reader = next(e for e in refined(made).instructions if isinstance(e, Operation) and e.output == "layer_1")
+    reader = next(e for e in refined(plan).instructions if isinstance(e, Operation) and e.output == "layer_1")
     assert reader.inputs[0] == tuple(parts)
-    assert traces(made)["layer_0_1"] == "QGemm, ONNX node 'layer_0', columns 2 to 3"
-    assert words(refined(made)) == ["quantize", *parts, "layer_1", "dequantize", "advisory"]
-    assert refined(made).outputs == ("advisory",)
+    assert traces(plan)["layer_0_1"] == "QGemm, ONNX node 'layer_0', columns 2 to 3"
+    assert words(refined(plan)) == ["quantize", *parts, "layer_1", "dequantize", "advisory"]
+    assert refined(plan).outputs == ("advisory",)
     assert refined(plans.make("per_column")).outputs == ("layer_1_0", "layer_1_1", "layer_1_2")
 
 
 def test_all_constants_of_a_layer_appear() -> None:
-    made = plans.make("per_column", split=())
-    graph, parameters = describe_network(made.network)
-    layer = made.network.layers[1]
+    plan = plans.make("per_column", split=())
+    graph, parameters = describe_network(plan.network)
+    layer = plan.network.layers[1]
     assert isinstance(layer, QGemm)
     assert layer.scales.y is not None
     operation = next(e for e in graph.instructions if isinstance(e, Operation) and e.output == "layer_0")
@@ -86,11 +86,11 @@ def test_all_constants_of_a_layer_appear() -> None:
 
 @pytest.mark.parametrize("name", plans.MODELS)
 def test_every_task_is_computed_once_and_every_value_is_given_before_it_is_read(name: str) -> None:
-    made = plans.make(name)
-    told = describe(made)
+    plan = plans.make(name)
+    told = describe(plan)
     computed = [word for item in told.items for word in words(item) if word[0] not in "<>"]
-    assert sorted(computed) == sorted(task.name for task in made.tasks)
-    for graph in (told.network, refined(made), *told.items):
+    assert sorted(computed) == sorted(task.name for task in plan.tasks)
+    for graph in (told.network, refined(plan), *told.items):
         known: set[str] = set()
         for entry in graph.instructions:
             if isinstance(entry, Operation):
@@ -125,6 +125,6 @@ def test_names_that_nnef_keeps_for_itself_or_cannot_write_are_changed() -> None:
 
 
 def test_a_shared_variable_is_called_like_no_layer() -> None:
-    made = plans.planner.make(odd("x", "a", "vsync_a"), plans.board(), split=["vsync_a=network"])
-    assert describe(made).items[1].shared == (Shared("vsync_a_", (1, 2)),)
-    assert isinstance(made, Plan)
+    plan = plans.planner.make(odd("x", "a", "vsync_a"), plans.board(), split=["vsync_a=network"])
+    assert describe(plan).items[1].shared == (Shared("vsync_a_", (1, 2)),)
+    assert isinstance(plan, Plan)

@@ -39,18 +39,18 @@ from tests.support.programs.board_program import parse
 @pytest.mark.parametrize("sync", ["barrier", "flag"])
 @pytest.mark.parametrize("name", plans.MODELS)
 def test_a_plan_comes_back_the_same(name: str, sync: plans.Sync, tmp_path: Path) -> None:
-    made = plans.make(name, sync=sync)
-    folder.write(made, tmp_path / "plan")
+    plan = plans.make(name, sync=sync)
+    folder.write(plan, tmp_path / "plan")
     nnef.parse_file(str(tmp_path / "plan" / "graph.nnef"))
-    assert plans.same(folder.read(tmp_path / "plan"), made)
+    assert plans.same(folder.read(tmp_path / "plan"), plan)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("net", [images.every_operator("int8"), codes.every_operator("uint8", 12)])
 def test_a_plan_of_every_operator_comes_back_the_same(net: Network, tmp_path: Path) -> None:
-    made = planner.make(net, profile.load(ROOT / "boards.yaml", {}).board("host"), block=4)
-    folder.write(made, tmp_path)
-    assert plans.same(folder.read(tmp_path), made)
+    plan = planner.make(net, profile.load(ROOT / "boards.yaml", {}).board("host"), block=4)
+    folder.write(plan, tmp_path)
+    assert plans.same(folder.read(tmp_path), plan)
 
 
 def images_of(*words: str) -> Plan:
@@ -147,10 +147,10 @@ def test_any_distribution_of_any_network_comes_back_the_same(seed: int, pipeline
         edges = [layer.size * part // len(items) for part in range(len(items) + 1)]
         shares.append([Share(item, *edges[part : part + 2]) for part, item in enumerate(items)])
     tasks = tasks_from(net.layers, shares, pipeline=pipeline)
-    made = compose("host", net, 5, "barrier", [Item(name, "c", None) for name in ("one", "two", "three")], tasks)
+    plan = compose("host", net, 5, "barrier", [Item(name, "c", None) for name in ("one", "two", "three")], tasks)
     with tempfile.TemporaryDirectory() as path:
-        folder.write(made, Path(path))
-        assert plans.same(folder.read(Path(path)), made)
+        folder.write(plan, Path(path))
+        assert plans.same(folder.read(Path(path)), plan)
 
 
 def test_the_plans_are_not_all_of_a_kind() -> None:
@@ -378,8 +378,8 @@ def test_an_item_that_is_listed_twice_is_refused(tmp_path: Path) -> None:
 
 def test_items_whose_names_are_words_of_nnef_stay_apart(tmp_path: Path) -> None:
     board = plans.board("for", "for_")
-    made = planner.make(plans.network("plain"), board, split=("layer_0=for", "layer_1=for_"))
-    assert plans.same(folder.read(write(made, tmp_path)), made)
+    plan = planner.make(plans.network("plain"), board, split=("layer_0=for", "layer_1=for_"))
+    assert plans.same(folder.read(write(plan, tmp_path)), plan)
     assert {path.name for path in tmp_path.glob("for*")} == {"for_.nnef", "for__.nnef"}
 
 

@@ -24,8 +24,8 @@ def asked(scope: Scope, quantity: Quantity = Quantity.INSTRUCTIONS) -> Measureme
 def job(host: Profile, *split: str, target: str = "c") -> Any:
     """Quantize, two dense layers, ArgMax."""
     net = parse(builders.random_network(np.random.default_rng(7), (5, 8, 4), argmax=True))
-    made = planner.make(net, host, ["c", target], 1, split)
-    return SimpleNamespace(plan=made, network=net, profile=host, identity=HOST)
+    planned = planner.make(net, host, ["c", target], 1, split)
+    return SimpleNamespace(plan=planned, network=net, profile=host, identity=HOST)
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ FUSED = targets.find("cuda:fused")
 def launches(net: Network, board: Profile) -> list[Launch]:
     """Of one item that computes everything."""
     names = [layer.name for layer in net.layers]
-    made = planner.make(net, board, ["c", "cuda:fused"], split=[f"{names[0]}..{names[-1]}=network"])
-    [of_item] = item_views(made)
+    plan = planner.make(net, board, ["c", "cuda:fused"], split=[f"{names[0]}..{names[-1]}=network"])
+    [of_item] = item_views(plan)
     return of_item
 
 
