@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from harness.boards.identity import BoardIdentity
-from harness.core.document import BELIEVED, CheckedBy, Document, Entries, Number
+from harness.core.document import UNCHECKED, CheckedBy, Document, Entries, Number
 
 SCHEMA = 6
 
@@ -37,10 +37,10 @@ class ClaimEntry(QuestionEntry):
     """A claim with its answer; earlier versions have neither `answers_sha256` nor `observed`."""
 
     holds: Annotated[bool, Checked]
-    counterexample: Annotated[str | None, CheckedBy(BELIEVED)]
+    counterexample: Annotated[str | None, UNCHECKED]
     answers_sha256: Annotated[str | None, CheckedBy("answers")] = None
-    observed: Annotated[str | None, CheckedBy(BELIEVED)] = None
-    time_s: Annotated[Number, CheckedBy(BELIEVED)]
+    observed: Annotated[str | None, UNCHECKED] = None
+    time_s: Annotated[Number, UNCHECKED]
 
 
 class ProofDocument(Document):
@@ -57,7 +57,7 @@ class ProofDocument(Document):
     claims: Annotated[Sequence[ClaimEntry], Checked]
     assumptions: Annotated[Sequence[str], Checked]
     fp_environment: Annotated[Sequence[Mapping[str, str]], Checked] = ()
-    wall_s: Annotated[Number, CheckedBy(BELIEVED)]
+    wall_s: Annotated[Number, UNCHECKED]
     board: Annotated[BoardIdentity | None, Checked] = None
 
     @classmethod

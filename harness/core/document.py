@@ -42,6 +42,10 @@ class CheckedBy:
     keys: tuple[tuple[str, str], ...] = ()
 
 
+UNCHECKED = CheckedBy(BELIEVED)
+"""The annotation of an entry that is taken on trust."""
+
+
 class Entries(BaseModel):
     """A JSON object: its entries in the order in which they are written; no others are valid."""
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from harness.core.document import BELIEVED, CheckedBy, Entries, Number
+from harness.core.document import UNCHECKED, Entries, Number
 from harness.core.errors import InfrastructureError
 from harness.plan import conformance
 from harness.plan.items.checks import Examination, examine
@@ -97,7 +97,7 @@ class AssessmentEntry(Entries):
     equivalence: Equivalence
     schedule: Sequence[str]
     sound: bool
-    wall_s: Annotated[Number, CheckedBy(BELIEVED)]
+    wall_s: Annotated[Number, UNCHECKED]
 
 
 def document(assessment: Assessment) -> AssessmentEntry:

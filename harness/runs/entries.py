@@ -14,7 +14,7 @@ from harness.analysis.compare import Bounded, Comparison, Difference
 from harness.analysis.proof_document import ProofDocument
 from harness.boards.identity import BoardIdentity
 from harness.build.bundle import PROGRAM, BuildInputs
-from harness.core.document import BELIEVED, CheckedBy, Document, Entries, Number
+from harness.core.document import UNCHECKED, CheckedBy, Document, Entries, Number
 from harness.operators.counters import Met
 from harness.plan.conformance.document import ConformanceEntry
 from harness.plan.plan_check import AssessmentEntry
@@ -22,7 +22,6 @@ from harness.runs.measurement.devices import DeviceTime
 
 SCHEMA = 2  # of run.json
 
-UNCHECKED = CheckedBy(BELIEVED)
 CHECKED_BY_BOARD = CheckedBy("board")
 CHECKED_BY_FAILING = CheckedBy("failing")
 CHECKED_BY_MEASURED = CheckedBy("measured")

@@ -18,7 +18,7 @@ from pydantic import Field
 from harness import __version__
 from harness.boards.profile import Peak
 from harness.core import installation
-from harness.core.document import BELIEVED, CheckedBy, Content, Document, Entries, write_json
+from harness.core.document import UNCHECKED, CheckedBy, Content, Document, Entries, write_json
 from harness.core.installation import module_of
 from harness.model.network import Network
 from harness.operators.base import Layer
@@ -38,7 +38,7 @@ DIVISIBLE = 100
 Linux divides the time of a thread by the states that it finds at its ticks, and the readings run in the kernel: of a
 shorter node, they would be more than 1 % of what is divided.
 """
-OfProfile, Believed = CheckedBy("profile"), CheckedBy(BELIEVED)
+CHECKED_BY_PROFILE = CheckedBy("profile")
 
 
 class OutlierEntry(Entries):
@@ -95,16 +95,16 @@ class OperatorEntry(Entries):
 class CpuEntry(Entries):
     """A measurement of processor times: executions, and the mean cost of a reading, which is taken off."""
 
-    quantity: Annotated[str, OfProfile]
-    executions: Annotated[int, OfProfile]
-    cost_ns: Annotated[float, Believed]
+    quantity: Annotated[str, CHECKED_BY_PROFILE]
+    executions: Annotated[int, CHECKED_BY_PROFILE]
+    cost_ns: Annotated[float, UNCHECKED]
 
 
 class PeakEntry(Entries):
     """The peaks of the board, as its profile states them."""
 
-    operations_per_s: Annotated[float, Believed]
-    bytes_per_s: Annotated[float, Believed]
+    operations_per_s: Annotated[float, UNCHECKED]
+    bytes_per_s: Annotated[float, UNCHECKED]
 
 
 class ProfileDocument(Document):
@@ -112,24 +112,24 @@ class ProfileDocument(Document):
 
     number: ClassVar[int | None] = SCHEMA
 
-    schema_number: Annotated[int, OfProfile] = Field(alias="schema")
-    harness: Annotated[HarnessEntry, Believed]
-    board: Annotated[str, OfProfile]
-    board_kind: Annotated[str, OfProfile]
-    model: Annotated[str, OfProfile]
-    model_sha256: Annotated[str, OfProfile]
-    readings_sha256: Annotated[str, OfProfile]
-    unit: Annotated[str, OfProfile]
-    not_met_because: Annotated[str, OfProfile]
-    executions: Annotated[int, OfProfile]
-    warmup: Annotated[int, OfProfile]
+    schema_number: Annotated[int, CHECKED_BY_PROFILE] = Field(alias="schema")
+    harness: Annotated[HarnessEntry, UNCHECKED]
+    board: Annotated[str, CHECKED_BY_PROFILE]
+    board_kind: Annotated[str, CHECKED_BY_PROFILE]
+    model: Annotated[str, CHECKED_BY_PROFILE]
+    model_sha256: Annotated[str, CHECKED_BY_PROFILE]
+    readings_sha256: Annotated[str, CHECKED_BY_PROFILE]
+    unit: Annotated[str, CHECKED_BY_PROFILE]
+    not_met_because: Annotated[str, CHECKED_BY_PROFILE]
+    executions: Annotated[int, CHECKED_BY_PROFILE]
+    warmup: Annotated[int, CHECKED_BY_PROFILE]
     cpu: Sequence[CpuEntry]
-    peak_memory_kib: Annotated[int | None, OfProfile]
+    peak_memory_kib: Annotated[int | None, CHECKED_BY_PROFILE]
     peak: PeakEntry | None
-    total: Annotated[OperatorEntry, OfProfile]
-    operators: Annotated[Sequence[OperatorEntry], OfProfile]
-    nodes: Annotated[Sequence[NodeEntry], OfProfile]
-    against: Annotated[str | None, OfProfile]
+    total: Annotated[OperatorEntry, CHECKED_BY_PROFILE]
+    operators: Annotated[Sequence[OperatorEntry], CHECKED_BY_PROFILE]
+    nodes: Annotated[Sequence[NodeEntry], CHECKED_BY_PROFILE]
+    against: Annotated[str | None, CHECKED_BY_PROFILE]
 
 
 def profile(

@@ -10,7 +10,7 @@ from pydantic import Field
 from harness.applications.wcet import flow_facts
 from harness.applications.wcet.bounds import PER_BYTE, PER_COPY, PER_ROUNDING, Bounds, LayerBound
 from harness.build.bundle import MANIFEST, PROGRAM
-from harness.core.document import BELIEVED, CheckedBy, Document, Entries
+from harness.core.document import UNCHECKED, CheckedBy, Document, Entries
 from harness.plan.plan import Plan
 from harness.runs.entries import OMITTED, HarnessEntry
 
@@ -25,7 +25,7 @@ ASSUMPTIONS = (
     f"a call of memcpy, memmove or memset takes at most {PER_COPY} instructions and {PER_BYTE} for each byte",
     f"a call of rintf, fminf or fmaxf takes at most {PER_ROUNDING} instructions",
 )
-OfProgram, Believed = CheckedBy("bounds"), CheckedBy(BELIEVED)
+CHECKED_BY_BOUNDS = CheckedBy("bounds")
 
 
 class PlaceEntry(Entries):
@@ -110,9 +110,9 @@ class UnboundedEntry(Entries):
 class CoreEntry(Entries):
     """The core model of the estimate in cycles."""
 
-    name: Annotated[str, Believed]
-    llvm_mca: Annotated[str, Believed]
-    assumptions: Annotated[Sequence[str], Believed]
+    name: Annotated[str, UNCHECKED]
+    llvm_mca: Annotated[str, UNCHECKED]
+    assumptions: Annotated[Sequence[str], UNCHECKED]
 
 
 class MeasuredEntry(Entries):
@@ -136,8 +136,8 @@ class WcetDocument(Document):
     number: ClassVar[int | None] = SCHEMA
     schema_number: Annotated[int, CheckedBy("bounds")] = Field(alias="schema")
     harness: HarnessEntry
-    began: Annotated[str, Believed]
-    wall_s: Annotated[float, Believed]
+    began: Annotated[str, UNCHECKED]
+    wall_s: Annotated[float, UNCHECKED]
     board: Annotated[str, CheckedBy("plan")]
     model: Annotated[str, CheckedBy("plan")]
     model_sha256: Annotated[str, CheckedBy("plan")]
@@ -146,15 +146,15 @@ class WcetDocument(Document):
     program_sha256: Annotated[str, CheckedBy("bundle")]
     compiler: Annotated[str, CheckedBy("bundle")]
     flags: Annotated[Sequence[str], CheckedBy("bundle")]
-    machine: Annotated[str, OfProgram]
-    assumptions: Annotated[Sequence[str], OfProgram]
+    machine: Annotated[str, CHECKED_BY_BOUNDS]
+    assumptions: Annotated[Sequence[str], CHECKED_BY_BOUNDS]
     core: CoreEntry = OMITTED
-    layers: Annotated[Sequence[LayerEntry], OfProgram]
-    items: Annotated[Sequence[ItemEntry], OfProgram]
-    unbounded: Annotated[Sequence[UnboundedEntry], OfProgram]
-    instructions: Annotated[int, OfProgram]
-    cycles: Annotated[int, Believed] = OMITTED
-    measured: Annotated[Sequence[MeasuredEntry], Believed] = ()
+    layers: Annotated[Sequence[LayerEntry], CHECKED_BY_BOUNDS]
+    items: Annotated[Sequence[ItemEntry], CHECKED_BY_BOUNDS]
+    unbounded: Annotated[Sequence[UnboundedEntry], CHECKED_BY_BOUNDS]
+    instructions: Annotated[int, CHECKED_BY_BOUNDS]
+    cycles: Annotated[int, UNCHECKED] = OMITTED
+    measured: Annotated[Sequence[MeasuredEntry], UNCHECKED] = ()
     files: Annotated[Mapping[str, str], CheckedBy("files")]
 
     @classmethod
