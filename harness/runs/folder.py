@@ -425,8 +425,8 @@ _APPENDING = threading.Lock()
 def _append(path: Path, entry: Mapping[str, Any]) -> None:
     """Append the entry on a new line, also after a line that a crash or a full disk cut off.
 
-    Threads may append at once: without the lock, one of them takes the line that another writes for a torn one.  Other
-    processes are excluded by `held`, whose lock of the attempts this function must not wait for.
+    Two threads may append at the same time.  Without the lock, one of them could read a line that the other has half
+    written.  `held` excludes other processes.  This function must not wait for the lock of `held`: its caller has it.
     """
     with _APPENDING, path.open("a+b", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)

@@ -123,7 +123,7 @@ def _bring_in_network(found: NetworkImport, path: Path, output: str, console: Co
         f"Compared in ONNX Runtime with the file{' after these changes' if found.notes else ''} on {checked.vectors} "
         f"vectors: all {checked.values:,} values of {', '.join(checked.tensors)} are bit-identical.",
         *(
-            ["The changes can give sums another order: outputs of the file itself are near, not the same."]
+            ["The changes can alter the order of sums: the file itself can have slightly different outputs."]
             if found.is_near
             else []
         ),
