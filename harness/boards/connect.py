@@ -47,11 +47,12 @@ def reach(
             work = claim(local, str(cache.resolve() / "host"), elsewhere)
             yield Connection(local, work, _identity(local, profile.name))
     elif profile.bare_metal is not None:
-        from harness.boards.bare_metal import emulated
+        from harness.boards import bare_metal
 
-        with emulated(profile) as bare:
+        root = cache.resolve() / "bare-metal" / profile.name
+        with bare_metal.session(profile, root) as bare:
             elsewhere = "set HARNESS_CACHE to a folder that only you can write to"
-            work = claim(bare, str(cache.resolve() / "semihosting" / profile.name), elsewhere)
+            work = claim(bare, str(root), elsewhere)
             yield Connection(bare, work, _identity(bare, profile.name))
     elif profile.address is not None:
         from harness.boards import ssh_config

@@ -19,6 +19,9 @@ KINDS = (HARDWARE, EMULATED, THIS_MACHINE, VIRTUAL)
 GUEST_MARK = "harness.name="
 """The word of the kernel command line by which board/emulator.py marks every emulated board."""
 
+PORT_MARK = "harness.port="
+"""The word that stands in its place for a microcontroller at a serial port."""
+
 SUBSTITUTES = {  # in the order of preference, for a board without a machine-id
     "serial-number": "proc/device-tree/serial-number",
     "soc-serial-number": "sys/devices/soc0/serial_number",
@@ -86,6 +89,8 @@ class BoardIdentity:
             return f"kind is {self.kind}, and machine_id is {self.machine_id}"
         if (self.address is None) != (self.host_key is None):
             return "address and host_key must both be present or both be absent"
-        if self.address is None and self.kind not in {THIS_MACHINE, EMULATED}:  # EMULATED: by semihosting
+        # A processor without an operating system, emulated or at a serial port, has no address.
+        at_port = self.kind == HARDWARE and self.machine_id.startswith("serial-number:")
+        if self.address is None and self.kind not in {THIS_MACHINE, EMULATED} and not at_port:
             return f"kind is {self.kind}, and no SSH address or host key is stated"
         return ""

@@ -25,6 +25,9 @@ from harness.core.strict_yaml import Source, wrong_value
 
 # Connection, timeouts and peaks: a run may be resumed with other values.  The address is not kept, because it names
 # files of the user; the identity of the reached board is kept instead (harness/boards/identity.py).
+SEMIHOSTING, EMULATED_PORT, SERIAL_PORT = "semihosting", "emulated serial port", "serial port"
+WAYS = ("address", "emulator", "this machine", SEMIHOSTING, EMULATED_PORT, SERIAL_PORT)
+"""The ways to a board."""
 NOT_SHAPING = ("address", "power", "labgrid", "boot_s", "timeout_s", "work_folder", "peak")
 
 MEMORY_BUDGET_MIB = 512
@@ -99,18 +102,59 @@ class Region(_Entry):
         return self.origin + (self.kib << 10)
 
 
+Word = Annotated[int, Field(ge=0, lt=1 << 32)]
+"""A number of 32 bits."""
+RegisterWrite = Annotated[tuple[Annotated[int, Field(gt=0, lt=1 << 32)], Word], Field(strict=False)]
+"""The address of a register, and the word that is written to it."""
+
+
+class Serial(_Entry):
+    """The serial port of a microcontroller, by which the program reaches its files.
+
+    `uart` is the kind of port, `registers` its first address, `clock_hz` the frequency of the processor and of the port
+    after `setup`: words that are written to addresses, in this order, to switch on clocks and pins.  With `interrupt`,
+    its number, the processor sleeps while it waits.
+
+    `port` is the port of this machine, or a URL of pySerial: with it the board is hardware, else qemu emulates it.
+    `reset` is a command that resets the board, `flash` one that writes the file {program} into it.
+    """
+
+    uart: Literal["cmsdk", "stm32f4", "stm32f7", "lpuart"]
+    registers: Word
+    clock_hz: int = Field(ge=1_000_000, le=10**10)
+    baud: int = Field(default=115200, ge=1200, le=10_000_000)
+    interrupt: int | None = Field(default=None, ge=0, lt=480)
+    setup: tuple[RegisterWrite, ...] = Field(default=(), strict=False)
+    port: str | None = Field(default=None, min_length=1)
+    flash: tuple[str, ...] = Field(default=(), strict=False)
+    reset: tuple[str, ...] = Field(default=(), strict=False)
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Serial:
+        if self.port is not None and not self.reset:
+            raise _inconsistent("a board at a port needs a command that resets it", "bare_metal", "serial", "reset")
+        if self.port is not None and self.port.startswith("/dev/pts/"):
+            reason = "a pseudo-terminal is no port of a board; without `port`, qemu emulates the board"
+            raise _inconsistent(reason, "bare_metal", "serial", "port")
+        if self.flash and not any("{program}" in word for word in self.flash):
+            raise _inconsistent("the command does not name {program}", "bare_metal", "serial", "flash")
+        return self
+
+
 class BareMetal(_Entry):
     """A processor without an operating system, which qemu-system-arm emulates as `machine` and `cpu` in its words.
 
     `code` holds the program and its constants, `data` everything that it writes.  The stack is at the end of `data`: it
-    has `stack_kib` besides the accumulators of a vector.
+    has `stack_kib` besides the accumulators of a vector.  The program reaches its files over a `serial` port, or by Arm
+    semihosting.  Only hardware has no `machine`.
     """
 
-    machine: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
+    machine: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]*$")
     cpu: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
     code: Region
     data: Region
     stack_kib: int = Field(default=32, ge=4)
+    serial: Serial | None = None
 
     @model_validator(mode="after")
     def _has_room(self) -> BareMetal:
@@ -119,6 +163,16 @@ class BareMetal(_Entry):
         if self.stack_kib >= self.data.kib:
             raise _inconsistent("the stack fills the data memory", "bare_metal", "stack_kib")
         return self
+
+    @property
+    def port(self) -> str | None:
+        """Return the serial port of the hardware; None for an emulated processor."""
+        return self.serial.port if self.serial else None
+
+    def kept(self) -> dict[str, Any]:
+        """Return the entries that affect a run; a missing `serial` is omitted, which earlier versions did not have."""
+        way = {"port", "flash", "reset"}
+        return self.model_dump(mode="json", exclude={"serial": way} if self.serial else {"serial"})
 
     @property
     def top(self) -> int:
@@ -274,7 +328,7 @@ class Profile(_Entry):
     power: Power | None = None
     boot_s: float = Field(default=120.0, gt=0, le=3600, strict=False)
     labgrid: Labgrid | None = None
-    time_source: Literal["CLOCK_MONOTONIC_RAW", "CLOCK_MONOTONIC", "CNTVCT"] = "CLOCK_MONOTONIC_RAW"
+    time_source: Literal["CLOCK_MONOTONIC_RAW", "CLOCK_MONOTONIC", "CNTVCT", "SYSTICK"] = "CLOCK_MONOTONIC_RAW"
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Profile:
@@ -287,12 +341,16 @@ class Profile(_Entry):
     @property
     def emulated(self) -> bool:
         """Return whether a run uses an emulated board, because the profile has no address."""
-        return self.address is None and (self.emulator is not None or self.bare_metal is not None) and not self.local
+        if self.bare_metal is not None:
+            return self.bare_metal.port is None
+        return self.address is None and self.emulator is not None and not self.local
 
     @property
     def lacks_address(self) -> str:
         """Return how to give the board an address if nothing else leads to it; else empty."""
-        if self.local or self.address or self.emulated:
+        if self.bare_metal is not None and not (self.bare_metal.machine or self.bare_metal.port):
+            return f"write serial: {{port: ..., reset: [...]}} of its bare_metal into {LOCAL_FILE}"
+        if self.local or self.address or self.emulated or self.bare_metal:
             return ""
         return (
             f"set {host_variable(self.name)}=[user@]host[:port], or write its address: {{host: ...}} into {LOCAL_FILE}"
@@ -305,9 +363,10 @@ class Profile(_Entry):
 
     @property
     def reached_by(self) -> str:
-        """Return the way to the board: `address`, `emulator`, `semihosting` or `this machine`."""
+        """Return the way to the board, one of `WAYS`."""
         if self.bare_metal is not None:
-            return "semihosting"
+            way = SERIAL_PORT if self.bare_metal.port else EMULATED_PORT
+            return way if self.bare_metal.serial else SEMIHOSTING
         return "this machine" if self.local else "emulator" if self.emulated else "address"
 
     def section(self, target: str) -> dict[str, Any]:
@@ -328,15 +387,21 @@ class Profile(_Entry):
         """
         default = {"memory_budget_mib"} if self.memory_budget_mib == MEMORY_BUDGET_MIB else set()
         default |= {"bare_metal"} if self.bare_metal is None else set()
-        return self.model_dump(mode="json", exclude={*NOT_SHAPING, *default}) | {"reached_by": self.reached_by}
+        entry = self.model_dump(mode="json", exclude={*NOT_SHAPING, *default}) | {"reached_by": self.reached_by}
+        if self.bare_metal is not None:
+            entry["bare_metal"] = self.bare_metal.kept()
+        return entry
 
 
 def restored(kept: Mapping[str, Any]) -> Profile:
     """Return the profile of a value of `Profile.kept`, with a placeholder address; ValueError for other values."""
     entry = {key: value for key, value in kept.items() if key != "reached_by"}
-    profile = Profile.model_validate(
-        entry | ({"address": {"host": "unknown"}} if kept["reached_by"] == "address" else {})
-    )
+    if kept["reached_by"] == "address":
+        entry["address"] = {"host": "unknown"}
+    elif kept["reached_by"] == SERIAL_PORT:
+        port = {"port": "unknown", "reset": ["unknown"]}
+        entry["bare_metal"] = entry["bare_metal"] | {"serial": entry["bare_metal"]["serial"] | port}
+    profile = Profile.model_validate(entry)
     if profile.kept() != kept:
         raise ValueError("the profile is not one that this version of harness keeps")
     return profile
@@ -360,8 +425,10 @@ def _flat(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
 
 def _check_reachable(profile: Profile) -> None:
     if profile.bare_metal is not None and (profile.local or profile.address or profile.emulator):
-        reason = "bare_metal excludes local: true, address and emulator: semihosting is the way to the board"
+        reason = "bare_metal excludes local: true, address and emulator: its serial port or semihosting leads to it"
         raise _inconsistent(reason, "bare_metal")
+    if (profile.time_source == "SYSTICK") != (profile.bare_metal is not None and profile.bare_metal.serial is not None):
+        raise _inconsistent("SYSTICK is the clock of processors with a serial port, and of no others", "time_source")
     if profile.emulated and profile.stand_ins is False:
         raise _inconsistent("an emulated board has no accelerators but stand-ins", "stand_ins")
     if profile.local and profile.address is not None:
@@ -557,6 +624,7 @@ def _choices(keys: tuple[str, ...], model: type[BaseModel]) -> Sequence[str]:
         "jump": Address,
         "emulator": Emulator,
         "bare_metal": BareMetal,
+        "serial": Serial,
         "code": Region,
         "data": Region,
         "toolchain": Toolchain,

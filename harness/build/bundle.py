@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import targets
-from harness.boards.profile import BareMetal, Profile
+from harness.boards.profile import BareMetal, Profile, Serial
 from harness.build.codegen import Program
 from harness.core.document import Document, Entries, write_json
 from harness.core.errors import RequestError
@@ -361,10 +361,15 @@ def _sources(program: Program, profile: Profile) -> dict[str, bytes]:
     }
     if profile.bare_metal is None:
         return sources | program.files
-    bare = {path.name: path.read_bytes() for path in sorted((KERNELS / "bare").iterdir()) if path.is_file()}
+    link = KERNELS / "bare" / ("serial" if profile.bare_metal.serial else "semihosting")
+    paths = [path for folder in (link.parent, link) for path in sorted(folder.iterdir()) if path.is_file()]
+    bare = {path.name: path.read_bytes() for path in paths}
     kept = {path: content for path, content in sources.items() if path.removeprefix("kernels/program/") not in bare}
-    memory = {"memory.ld": _memory_regions(program.plan, profile.bare_metal).encode()}
-    return kept | {f"kernels/bare/{name}": content for name, content in bare.items()} | memory | program.files
+    described = {
+        "memory.ld": _memory_regions(program.plan, profile.bare_metal).encode(),
+        "kernels/bare/board.h": board_header(profile.bare_metal.serial).encode(),
+    }
+    return kept | {f"kernels/bare/{name}": content for name, content in bare.items()} | described | program.files
 
 
 def _stack_bytes(plan: Plan, board: BareMetal) -> int:
@@ -378,6 +383,21 @@ def _memory_regions(plan: Plan, board: BareMetal) -> str:
     regions = (("code (rx)", board.code), ("data (rw)", board.data))
     lines = [f"    {name} : ORIGIN = {region.origin:#x}, LENGTH = {region.kib}K" for name, region in regions]
     return "\n".join(["MEMORY", "{", *lines, "}", f"STACK_BYTES = {_stack_bytes(plan, board)};"]) + "\n"
+
+
+def board_header(port: Serial | None) -> str:
+    """Return what kernels/bare includes of the board's profile: its serial port."""
+    if port is None:
+        return "/* Arm semihosting needs no description of the board. */\n"
+    count = 1 if port.interrupt is None else port.interrupt + 1
+    interrupt = "" if port.interrupt is None else f"#define UART_INTERRUPT {port.interrupt}\n"
+    writes = "".join(f"{{{address:#x}u, {word:#x}u}}, " for address, word in port.setup)
+    return (
+        "/* The serial port of the board. */\n#ifndef BOARD_H\n#define BOARD_H\n\n"
+        f"#define UART_{port.uart.upper()}\n#define UART_REGISTERS {port.registers:#x}u\n{interrupt}"
+        f"#define INTERRUPTS {count}\n#define CLOCK_HZ {port.clock_hz}u\n#define BAUD {port.baud}u\n"
+        f"#define SETUP {writes}\n\n#endif\n"
+    )
 
 
 def _sha256(content: bytes) -> str:

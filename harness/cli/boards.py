@@ -160,6 +160,8 @@ def _quarantines(states: Sequence[_State]) -> Iterator[Text]:
 
 def _where(board: Profile) -> str:
     emulated = "emulated, bare metal" if board.bare_metal else "emulated"
+    if board.bare_metal and board.bare_metal.port:
+        return f"serial port {board.bare_metal.port}"
     emulated = f"no address: {board.lacks_address}" if board.lacks_address else emulated
     where = "this machine" if board.local else _place(board.address) if board.address else emulated
     return f"{where}, place {board.labgrid.place}" if board.labgrid else where

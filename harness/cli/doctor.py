@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -22,7 +23,7 @@ from harness.core.errors import EXIT_DONE, EXIT_INFRASTRUCTURE, HarnessError, un
 from harness.core.table import Table
 
 if TYPE_CHECKING:
-    from harness.boards.profile import Profile
+    from harness.boards.profile import BareMetal, Profile
 
 
 @click.command("doctor", epilog="Example: harness doctor xavier")
@@ -138,16 +139,30 @@ def _item(topic: str, name: str, board: Profile) -> EnvironmentCheck:
     return EnvironmentCheck(topic, True, f"target {name}{identity}")
 
 
+def _processor(topic: str, processor: BareMetal) -> EnvironmentCheck:
+    """Check the way to a processor without an operating system: its serial port, and the programs of its commands."""
+    if processor.serial is None or processor.port is None:
+        link = "semihosting" if processor.serial is None else "a serial port"
+        return EnvironmentCheck(topic, True, f"none, {processor.cpu} is emulated, with {link}")
+    for words in (processor.serial.flash, processor.serial.reset):
+        if words and shutil.which(words[0]) is None:
+            return EnvironmentCheck(topic, False, f"{words[0]} is not on this machine", "install it, or change serial")
+    if "://" not in processor.port and not Path(processor.port).exists():
+        remedy = "connect the board, or change `port` of serial in boards.local.yaml"
+        return EnvironmentCheck(topic, False, f"there is no serial port {processor.port}", remedy)
+    return EnvironmentCheck(topic, True, f"serial port {processor.port}, {processor.serial.baud} baud")
+
+
 def _address(name: str, board: Profile) -> EnvironmentCheck:
     from harness.boards import profile
 
     topic = f"{name}: address"
     if board.local:
         return EnvironmentCheck(topic, True, "this machine")
-    if board.bare_metal:
-        return EnvironmentCheck(topic, True, f"none, {board.bare_metal.cpu} is emulated; it has no operating system")
     if board.lacks_address:
         return EnvironmentCheck(topic, False, "no address", board.lacks_address)
+    if board.bare_metal:
+        return _processor(topic, board.bare_metal)
     if board.address is None:
         how = f"set it with {profile.host_variable(name)} or in {profile.LOCAL_FILE}"
         return EnvironmentCheck(topic, True, f"not set, the board is emulated; {how}")

@@ -13,8 +13,13 @@ from typing import Any
 
 from harness.core.errors import BoardError
 
-STANDARD = {"MXCSR": 0x1F80, "FPCR": 0, "FPSCR": 0}
-EXCEPTION_FLAGS = {"MXCSR": 0x3F, "FPCR": 0, "FPSCR": 0xF800009F}  # FPSCR: with those of comparisons
+STANDARD = {"MXCSR": 0x1F80, "FPCR": 0, "FPSCR": 0, "FPSCR_MVE": 0x40000}
+EXCEPTION_FLAGS = {
+    "MXCSR": 0x3F,
+    "FPCR": 0,
+    "FPSCR": 0xF800009F,
+    "FPSCR_MVE": 0xF800009F,
+}  # FPSCR: with those of comparisons
 
 
 @dataclass(frozen=True, order=True)
@@ -44,7 +49,8 @@ def parse(reported: Any) -> list[FpEnvironment]:
     if not found or wrong:
         raise BoardError(
             f"the program on the board computes in the floating-point environment {wrong or reported!r}",
-            "expected are round to nearest even and subnormal numbers: MXCSR 0x1f80, FPCR 0x0, FPSCR 0x0",
+            "expected are round to nearest even and subnormal numbers: MXCSR 0x1f80, FPCR 0x0, FPSCR 0x0, "
+            "FPSCR_MVE 0x40000",
         )
     return found
 

@@ -327,7 +327,7 @@ def method(folder: Path, *modules: Path) -> str:
 
 def core_environment(profile: Profile) -> str:
     """Return where code for the cores of a board runs: HARDWARE, or the emulated CPU."""
-    if profile.bare_metal:
+    if profile.bare_metal and profile.emulated:
         return f"emulated-cpu (qemu {profile.bare_metal.cpu}, bare metal)"
     if profile.emulated and profile.emulator:
         return f"emulated-cpu (qemu {profile.emulator.cpu})"

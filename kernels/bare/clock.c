@@ -3,20 +3,20 @@
 #include <inttypes.h>
 
 #include "fail.h"
-#include "semihosting.h"
+#include "host.h"
 
 enum { NS_PER_S = 1000000000 };
 
 static struct timespec time_of(uint64_t ticks)
 {
-    const uint64_t frequency = semihosting_frequency();
+    const uint64_t frequency = host_frequency();
     return (struct timespec){(long long)(ticks / frequency), (long)(ticks % frequency * NS_PER_S / frequency)};
 }
 
 int clock_gettime(int clock, struct timespec *time)
 {
     (void)clock;
-    *time = time_of(semihosting_elapsed());
+    *time = time_of(host_elapsed());
     return 0;
 }
 

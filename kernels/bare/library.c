@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "semihosting.h"
+#include "host.h"
 
 int errno;
 
@@ -35,7 +35,7 @@ void exit(int status)
 {
     fflush(stdout);
     fflush(stderr);
-    semihosting_exit(status);
+    host_exit(status);
 }
 
 /* The loops below must not become calls of the functions that they are. */

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "board.h" /* written from the board's profile */
 #include "fail.h"
-#include "semihosting.h"
+#include "host.h"
 
 enum { LONGEST_COMMAND_LINE = 8192, MOST_WORDS = 64, GUARD_BYTES = 1024, GUARD = 0xa5 };
 
@@ -34,7 +35,8 @@ static __attribute__((used, noreturn)) void begin(void)
     memcpy(data_begin, data_source, (size_t)(data_end - data_begin));
     memset(bss_begin, 0, (size_t)(bss_end - bss_begin));
     memset(pool_end, GUARD, GUARD_BYTES);
-    if (!semihosting_command_line(text, sizeof text))
+    host_begin();
+    if (!host_command_line(text, sizeof text))
         fail(EXIT_USAGE, "the command line has more than %d characters", LONGEST_COMMAND_LINE - 1);
     for (char *word = strtok(text, "\n"); word; word = strtok(NULL, "\n"), ++count)
         if (count < MOST_WORDS)
@@ -53,7 +55,7 @@ static __attribute__((used, noreturn)) void end_at_exception(const char *kind, u
 
 #if __ARM_ARCH_PROFILE == 'M'
 
-enum { EXCEPTIONS = 16 };
+enum { TIMER = 15, EXCEPTIONS = 16 };
 
 /* Full access to coprocessors 10 and 11, which are the floating-point unit, before any code that uses it. */
 __attribute__((naked, noreturn)) void _start(void)
@@ -72,8 +74,21 @@ static __attribute__((naked)) void stop(void)
     __asm__ volatile("mov r0, sp\n\tldr r1, =stack_top\n\tmov sp, r1\n\tb end_at_frame");
 }
 
+#ifdef INTERRUPTS
+
+void on_timer(void);
+void on_interrupt(void);
+
+__attribute__((section(".vectors"), used)) static const void *const vectors[EXCEPTIONS + INTERRUPTS] = {
+    stack_top, (const void *)_start, [2 ... TIMER - 1] = (const void *)stop, [TIMER] = (const void *)on_timer,
+    [EXCEPTIONS ... EXCEPTIONS + INTERRUPTS - 1] = (const void *)on_interrupt};
+
+#else
+
 __attribute__((section(".vectors"), used)) static const void *const vectors[EXCEPTIONS] = {
     stack_top, (const void *)_start, [2 ... EXCEPTIONS - 1] = (const void *)stop};
+
+#endif
 
 #else
 

@@ -6,30 +6,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "semihosting.h"
+#include "host.h"
 
 struct file {
     int handle;
-    enum semihosting_mode mode; /* of the console: it is opened when it is first written to */
+    enum host_mode mode; /* of the console: it is opened when it is first written to */
     size_t position, used;      /* of the file's end of the buffer, and the bytes in it */
     unsigned char buffer[BUFSIZ];
     FILE *closed;               /* the next file that may be used again */
 };
 
-static FILE standard_output = {.handle = -1, .mode = SEMIHOSTING_STDOUT};
-static FILE standard_error = {.handle = -1, .mode = SEMIHOSTING_STDERR};
+static FILE standard_output = {.handle = -1, .mode = HOST_STDOUT};
+static FILE standard_error = {.handle = -1, .mode = HOST_STDERR};
 static FILE *unused;
 FILE *const stdout = &standard_output, *const stderr = &standard_error;
 
 static int failed(void)
 {
-    errno = semihosting_errno();
+    errno = host_errno();
     return EOF;
 }
 
 FILE *fopen(const char *path, const char *mode)
 {
-    const int handle = semihosting_open(path, *mode == 'r' ? SEMIHOSTING_READ : SEMIHOSTING_WRITE);
+    const int handle = host_open(path, *mode == 'r' ? HOST_READ : HOST_WRITE);
     if (handle < 0) {
         failed();
         return NULL;
@@ -49,8 +49,8 @@ FILE *fopen(const char *path, const char *mode)
 int fflush(FILE *file)
 {
     if (file->handle < 0 && file->used)
-        file->handle = semihosting_open(":tt", file->mode);
-    const bool kept = file->used == 0 || semihosting_write(file->handle, file->buffer, file->used) == 0;
+        file->handle = host_open(":tt", file->mode);
+    const bool kept = file->used == 0 || host_write(file->handle, file->buffer, file->used) == 0;
     file->used = 0;
     return kept ? 0 : failed();
 }
@@ -58,7 +58,7 @@ int fflush(FILE *file)
 int fclose(FILE *file)
 {
     const bool kept = fflush(file) == 0;
-    const bool closed = semihosting_close(file->handle) == 0;
+    const bool closed = host_close(file->handle) == 0;
     file->closed = unused;
     unused = file;
     return kept && closed ? 0 : failed();
@@ -66,7 +66,7 @@ int fclose(FILE *file)
 
 size_t fread(void *data, size_t size, size_t count, FILE *file)
 {
-    const size_t bytes = size * count, got = bytes - semihosting_read(file->handle, data, bytes);
+    const size_t bytes = size * count, got = bytes - host_read(file->handle, data, bytes);
     file->position += got;
     return got / size;
 }
@@ -78,7 +78,7 @@ size_t fwrite(const void *data, size_t size, size_t count, FILE *file)
         return 0;
     file->position += bytes;
     if (bytes > sizeof file->buffer) {
-        if (semihosting_write(file->handle, data, bytes) != 0) {
+        if (host_write(file->handle, data, bytes) != 0) {
             failed();
             return 0;
         }
@@ -96,7 +96,7 @@ long ftell(FILE *file)
 
 int fseek(FILE *file, long offset, int origin)
 {
-    if (origin != SEEK_SET || fflush(file) != 0 || semihosting_seek(file->handle, (size_t)offset) != 0)
+    if (origin != SEEK_SET || fflush(file) != 0 || host_seek(file->handle, (size_t)offset) != 0)
         return failed();
     file->position = (size_t)offset;
     return 0;
@@ -238,7 +238,7 @@ static const char *convert(struct sink *sink, const char *format, va_list *argum
     case 's': emit_text(sink, &conversion, va_arg(*arguments, const char *)); break;
     case 'c': emit(sink, &(char){(char)va_arg(*arguments, int)}, 1); break;
     case '%': emit(sink, "%", 1); break;
-    default: semihosting_exit(EXIT_FAILURE); /* the program prints what is not implemented here */
+    default: host_exit(EXIT_FAILURE); /* the program prints what is not implemented here */
     }
     return format + 1;
 }

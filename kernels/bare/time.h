@@ -1,4 +1,4 @@
-/* The clock of the host that emulates this processor; its times are not those of the processor. */
+/* The clock of host.h: with semihosting that of the host, whose times are not those of the processor; else SysTick. */
 #ifndef TIME_H
 #define TIME_H
 
@@ -7,7 +7,7 @@ struct timespec {
     long tv_nsec;
 };
 
-enum { CLOCK_MONOTONIC = 1, CLOCK_MONOTONIC_RAW = 4 }; /* one and the same here */
+enum { CLOCK_MONOTONIC = 1, CLOCK_MONOTONIC_RAW = 4, SYSTICK = 5 }; /* one and the same here */
 
 int clock_gettime(int clock, struct timespec *time);
 int clock_getres(int clock, struct timespec *time);

@@ -13,6 +13,8 @@
 #define FP_REGISTER "MXCSR"
 #elif defined(__aarch64__)
 #define FP_REGISTER "FPCR"
+#elif defined(__ARM_FEATURE_MVE)
+#define FP_REGISTER "FPSCR_MVE" /* FPSCR, in which vector instructions have a field, LTPSIZE: 4 outside of their loops */
 #elif defined(__ARM_FP)
 #define FP_REGISTER "FPSCR"
 #else
@@ -44,6 +46,8 @@ static inline int fp_environment_is_standard(uint64_t value)
     return (value & ~UINT64_C(0x3f)) == 0x1f80; /* without the exception flags */
 #elif defined(__aarch64__)
     return value == 0;
+#elif defined(__ARM_FEATURE_MVE)
+    return (value & ~UINT64_C(0xf800009f)) == 0x40000;
 #else
     return (value & ~UINT64_C(0xf800009f)) == 0; /* without the flags of comparisons and exceptions */
 #endif

@@ -6,7 +6,16 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.boards.identity import EMULATED, GUEST_MARK, HARDWARE, SUBSTITUTES, THIS_MACHINE, VIRTUAL, BoardIdentity
+from harness.boards.identity import (
+    EMULATED,
+    GUEST_MARK,
+    HARDWARE,
+    PORT_MARK,
+    SUBSTITUTES,
+    THIS_MACHINE,
+    VIRTUAL,
+    BoardIdentity,
+)
 from harness.boards.session import Board
 from harness.boards.tuning.facts import VIRTUAL_SIGNS, virtual_machine
 from harness.boards.tuning.files import first_line, read
@@ -41,6 +50,8 @@ def identify(
         )
     if guest is not None:
         kind = EMULATED
+    elif lines[COMMAND_LINE].startswith(PORT_MARK):
+        kind = HARDWARE
     elif address is None or lines[BOOT_ID] == this_boot_id():
         kind = THIS_MACHINE
     else:

@@ -68,7 +68,7 @@ class Choices(TypedDict, total=False):
 
 def options_for(board: Profile, **choices: Unpack[Choices]) -> MeasurementOptions:
     """Return the options with the board's defaults; RequestError for a quantity that the board lacks."""
-    if board.bare_metal:
+    if board.bare_metal and board.emulated:
         raise RequestError(
             f"board {board.name} is an emulated processor without an operating system: its times are not those of "
             "the processor, and it has no counters",

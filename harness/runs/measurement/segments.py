@@ -36,6 +36,8 @@ from harness.runs.measurement.parts import names_of
 from harness.runs.measurement.request import MeasurementOptions, Quantity
 
 READINGS = 100_000
+READINGS_A_KIB = 16
+"""Readings for each KiB of memory of a processor without an operating system: they take an eighth of it."""
 MOST_SEGMENTS = 500  # a longer duration spreads them evenly
 PEAK_MEMORY = "peak_memory_kib"
 DISTURBANCES = ("voluntary_switches", "involuntary_switches", "minor_faults", "major_faults")
@@ -103,11 +105,13 @@ class Measurer:
 
     def probe(self) -> Probe:
         """Measure the cost of a reading, on the core and with the priority of the first item."""
-        answer = self._run("--readings", str(READINGS))
+        processor = self.job.profile.bare_metal
+        count = min(READINGS, processor.data.kib * READINGS_A_KIB) if processor else READINGS
+        answer = self._run("--readings", str(count))
         resolution_ns = answer.get("resolution_ns")
-        if answer.get("readings") != READINGS or not _is_time(resolution_ns):
-            raise BoardError(f"the program on the board reports {answer!r} of {READINGS} readings")
-        [readings] = self._fetch(("readings.npy", UINT64, (READINGS, 1)))
+        if answer.get("readings") != count or not _is_time(resolution_ns):
+            raise BoardError(f"the program on the board reports {answer!r} of {count} readings")
+        [readings] = self._fetch(("readings.npy", UINT64, (count, 1)))
         return Probe(_possible(readings)[:, 0], float(resolution_ns))
 
     def work(self) -> Work:

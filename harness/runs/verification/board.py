@@ -8,14 +8,20 @@ from typing import Any
 from harness import targets
 from harness.boards import profile
 from harness.boards.identity import EMULATED, GUEST_MARK, HARDWARE, THIS_MACHINE, VIRTUAL, BoardIdentity
-from harness.boards.profile import Profile
+from harness.boards.profile import EMULATED_PORT, SEMIHOSTING, SERIAL_PORT, Profile
 from harness.runs.folder import BOARDS, RunFolder
 from harness.runs.measurement.base import READINGS_FILE
 from harness.runs.verification.claims import ContradictionError, listed, require_equal
 from harness.runs.verification.folder import RUN, Evidence
 from harness.targets import STAND_INS
 
-REACHED_BY = {"emulator": {EMULATED}, "semihosting": {EMULATED}, "this machine": {THIS_MACHINE}}
+REACHED_BY = {
+    "emulator": {EMULATED},
+    "this machine": {THIS_MACHINE},
+    SEMIHOSTING: {EMULATED},
+    EMULATED_PORT: {EMULATED},
+    SERIAL_PORT: {HARDWARE},
+}
 BY_ADDRESS = {HARDWARE, EMULATED, THIS_MACHINE, VIRTUAL}  # an address may lead anywhere
 
 
@@ -103,7 +109,7 @@ def _require_way(identity: BoardIdentity, profile: Profile) -> None:
         raise ContradictionError(
             f"{RUN} says {identity.kind}, and the profile reaches the board by {profile.reached_by}"
         )
-    if (profile.reached_by in {"this machine", "semihosting"}) != (identity.address is None):
+    if (profile.reached_by in {"this machine", SEMIHOSTING, EMULATED_PORT, SERIAL_PORT}) != (identity.address is None):
         raise ContradictionError(
             f"{RUN} has address {identity.address}, the profile reaches the board by {profile.reached_by}"
         )

@@ -48,7 +48,17 @@ def test_what_is_missing_comes_with_the_command_that_brings_it(user: User, tmp_p
     (tmp_path / "bin").mkdir()
     ended = user.harness("doctor", PATH=str(tmp_path / "bin"))
     assert (ended.code, ended.out.splitlines()[-1]) == (3, "check one board alone: harness doctor BOARD")
-    boards = ("tda4vm", "xavier", "kv260", "cortex-r5", "cortex-m4", "cortex-m7")
+    boards = (
+        "tda4vm",
+        "xavier",
+        "kv260",
+        "cortex-r5",
+        "cortex-m4",
+        "cortex-m7",
+        "stm32f405",
+        "cortex-m33",
+        "cortex-m55",
+    )
     emulators = ", ".join(f"{board}: emulator" for board in boards)
     assert f"{emulators}:\n  run: sudo apt-get install --no-install-recommends qemu-system-arm" in ended.out
     assert (

@@ -125,7 +125,8 @@ def test_a_board_that_cannot_be_reached_leaves_a_run_to_resume(tmp_path: Path, m
 
 
 def test_the_names_of_a_lab(lab: Lab) -> None:
-    assert lab.boards == ["tda4vm", "xavier", "kv260", "host", "local-gpu", "cortex-r5", "cortex-m4", "cortex-m7"]
+    processors = ["cortex-r5", "cortex-m4", "cortex-m7", "stm32f405", "cortex-m33", "cortex-m55"]
+    assert lab.boards == ["tda4vm", "xavier", "kv260", "host", "local-gpu", *processors]
     assert lab.models == [
         *("acas_coc", "acas_decr128", "acas_decr256", "acas_reg100", "acas_reg200", "acas_reg50"),
         *("acas_sl", "acas_sr", "acas_wl", "acas_wr", "autoencoder_int8", "cifarnet", "ds_cnn_int8"),

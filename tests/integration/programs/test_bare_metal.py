@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from harness import model as networks
-from harness.boards.bare_metal import BareBoard, emulated
+from harness.boards.bare_metal import BareBoard
+from harness.boards.bare_metal import session as opened
 from harness.boards.profile import BareMetal, BoardProfiles, Profile, Region
 from harness.build import bundle, codegen
 from harness.core.arrays import Array
@@ -55,7 +56,7 @@ NO_MEMORY = Patch(
 TRUNCATED = Patch("kernels/c/saturate.h", "(int32_t)rintf(v)", "(int32_t)v")
 
 
-@pytest.fixture(params=["cortex-r5", "cortex-m4", "cortex-m7"])
+@pytest.fixture(params=["cortex-r5", "cortex-m4", "cortex-m7", "cortex-m33", "stm32f405"])
 def board(laboratory: BoardProfiles, request: pytest.FixtureRequest) -> Profile:
     return laboratory.board(request.param)
 
@@ -66,8 +67,8 @@ def r5(laboratory: BoardProfiles) -> Profile:
 
 
 @pytest.fixture
-def session(r5: Profile) -> Iterator[BareBoard]:
-    with emulated(r5) as found:
+def session(r5: Profile, tmp_path: Path) -> Iterator[BareBoard]:
+    with opened(r5, tmp_path) as found:
         yield found
 
 
@@ -80,7 +81,7 @@ def activations(built: BoardProgram, board: Profile, vectors: Array, folder: Pat
     """All layers' outputs, as the emulated processor of `board` computes them."""
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "vectors.npy", vectors)
-    with emulated(board) as session:
+    with opened(board, folder) as session:
         copied = str(shutil.copy(built.path, folder))
         words = [copied, "--vectors", str(folder / "vectors.npy"), "--out", str(folder), *options]
         done = session.run(words, TIMEOUT_S)
@@ -153,7 +154,7 @@ def test_a_fault_of_the_processor_is_told(laboratory: BoardProfiles, name: str, 
     net, board = mixed(), laboratory.board(name)
     built = build_patched(made_of(net, board), board, tmp_path, [NO_MEMORY], objects=objects)
     np.save(tmp_path / "vectors.npy", uniform_vectors(net, 2, seed=1))
-    with emulated(board) as session:
+    with opened(board, tmp_path) as session:
         words = [str(built.path), "--vectors", str(tmp_path / "vectors.npy"), "--out", str(tmp_path)]
         done = session.run(words, TIMEOUT_S)
     assert (done.status, done.stdout) == (4, b"")
@@ -169,7 +170,7 @@ def test_a_full_stack_is_told(r5: Profile, tmp_path: Path, objects: Path) -> Non
         fill = f"{{ volatile char some[{size}]; for (size_t i = 0; i < {size}; ++i) some[i] = (char)execution;"
         patch = Patch("network.c", NEVER_ENDS.old, f"uint64_t execution)\n{fill}")
         built = build_patched(made_of(net, board), board, tmp_path / str(size), [patch], ["-w"], objects=objects)
-        with emulated(board) as session:
+        with opened(board, tmp_path) as session:
             words = [str(built.path), "--vectors", str(tmp_path / "vectors.npy"), "--out", str(tmp_path)]
             done = session.run(words, TIMEOUT_S)
         assert (done.status, b"the stack is full: raise stack_kib" in done.stderr) == (status, status != 0)

@@ -51,6 +51,7 @@ def test_the_shipped_laboratory_has_its_boards(laboratory: BoardProfiles) -> Non
     assert {name: board.emulated for name, board in laboratory.profiles.items()} == {
         "tda4vm": True, "xavier": True, "kv260": True, "host": False, "local-gpu": False,
         "cortex-r5": True, "cortex-m4": True, "cortex-m7": True,
+        "stm32f405": True, "cortex-m33": True, "cortex-m55": True,
     }  # fmt: skip
     for board in laboratory.profiles.values():
         assert sorted(item.operators is None for item in board.items.values()) == [False, True]
@@ -77,7 +78,9 @@ def test_an_unknown_board_is_answered_with_the_nearest(laboratory: BoardProfiles
     with pytest.raises(RequestError) as caught:
         laboratory.board("xaver")
     assert caught.value.message == "unknown board 'xaver'"
-    choices = "cortex-m4, cortex-m7, cortex-r5, host, kv260, local-gpu, tda4vm, xavier"
+    choices = (
+        "cortex-m33, cortex-m4, cortex-m55, cortex-m7, cortex-r5, host, kv260, local-gpu, stm32f405, tda4vm, xavier"
+    )
     assert caught.value.hint == f"did you mean xavier? valid choices: {choices}"
 
 
@@ -162,6 +165,7 @@ def test_accelerators_are_played_where_the_board_is_or_where_the_profile_says(la
     assert {name: board.simulated for name, board in laboratory.profiles.items()} == {
         "tda4vm": True, "xavier": True, "kv260": True, "host": True, "local-gpu": False,
         "cortex-r5": True, "cortex-m4": True, "cortex-m7": True,
+        "stm32f405": True, "cortex-m33": True, "cortex-m55": True,
     }  # fmt: skip
 
 
@@ -360,7 +364,7 @@ def test_a_wrong_value_is_named_with_what_was_expected(
         ("work_folder: /", r"work_folder: String should match pattern '^/[^\x00]+$', found '/'"),
         (
             "time_source: RTC",
-            "time_source: Input should be 'CLOCK_MONOTONIC_RAW', 'CLOCK_MONOTONIC' or 'CNTVCT', found 'RTC'",
+            "time_source: Input should be 'CLOCK_MONOTONIC_RAW', 'CLOCK_MONOTONIC', 'CNTVCT' or 'SYSTICK', found 'RTC'",
         ),
         ("setup: reboot", "setup: Input should be a list, as [one, another], found 'reboot'"),
         ("local: maybe", "local: Input should be a valid boolean, found 'maybe'"),

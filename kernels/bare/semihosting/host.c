@@ -1,4 +1,7 @@
-#include "semihosting.h"
+/* Arm semihosting: calls to the host that debugs or emulates this processor (Arm, Semihosting for AArch32 and AArch64,
+ * 2022).
+ */
+#include "host.h"
 
 #include <string.h>
 
@@ -28,55 +31,59 @@ static int call_of_three(int operation, uintptr_t first, uintptr_t second, uintp
     return call(operation, parameters);
 }
 
-int semihosting_open(const char *path, enum semihosting_mode mode)
+void host_begin(void)
+{
+}
+
+int host_open(const char *path, enum host_mode mode)
 {
     return call_of_three(SYS_OPEN, (uintptr_t)path, mode, strlen(path));
 }
 
-int semihosting_close(int handle)
+int host_close(int handle)
 {
     return call_of_three(SYS_CLOSE, (uintptr_t)handle, 0, 0);
 }
 
-size_t semihosting_write(int handle, const void *data, size_t bytes)
+size_t host_write(int handle, const void *data, size_t bytes)
 {
     return (size_t)call_of_three(SYS_WRITE, (uintptr_t)handle, (uintptr_t)data, bytes);
 }
 
-size_t semihosting_read(int handle, void *data, size_t bytes)
+size_t host_read(int handle, void *data, size_t bytes)
 {
     return (size_t)call_of_three(SYS_READ, (uintptr_t)handle, (uintptr_t)data, bytes);
 }
 
-int semihosting_seek(int handle, size_t position)
+int host_seek(int handle, size_t position)
 {
     return call_of_three(SYS_SEEK, (uintptr_t)handle, position, 0);
 }
 
-int semihosting_errno(void)
+int host_errno(void)
 {
     return call(SYS_ERRNO, NULL);
 }
 
-int semihosting_command_line(char *text, size_t size)
+int host_command_line(char *text, size_t size)
 {
     const uintptr_t parameters[] = {(uintptr_t)text, size};
     return call(SYS_GET_CMDLINE, parameters) == 0;
 }
 
-uint64_t semihosting_elapsed(void)
+uint64_t host_elapsed(void)
 {
     uint64_t ticks = 0;
     call(SYS_ELAPSED, &ticks);
     return ticks;
 }
 
-uint64_t semihosting_frequency(void)
+uint64_t host_frequency(void)
 {
     return (uint64_t)call(SYS_TICKFREQ, NULL);
 }
 
-void semihosting_exit(int status)
+void host_exit(int status)
 {
     for (;;)
         call_of_three(SYS_EXIT_EXTENDED, APPLICATION_EXIT, (uintptr_t)status, 0);
