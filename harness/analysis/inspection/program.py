@@ -20,7 +20,8 @@ from elftools.elf.sections import SymbolTableSection
 
 from harness.core.errors import ToolError
 
-MACHINES = {"EM_X86_64": "x86-64", "EM_AARCH64": "aarch64"}
+MACHINES = {"EM_X86_64": "x86-64", "EM_AARCH64": "aarch64", "EM_ARM": "thumb"}
+BITS = {"thumb": 32}
 WRITE, ALLOCATED, EXECUTABLE, THREAD_LOCAL = 1, 2, 4, 0x400
 POINTER_BYTES = 8
 # Relocation types by machine: the loader stores the address of the image plus the addend.
@@ -81,6 +82,8 @@ class Program:
     """Addresses of symbols without a size: parts of the C start files."""
     exported: frozenset[str] = frozenset()
     """Its functions in the place of libraries' ones, but for those that C++ defines in several places."""
+    literals: tuple[tuple[int, int], ...] = ()
+    """First and end address of constants between instructions, in the order of addresses; Arm marks them."""
 
     def section_at(self, address: int) -> Section | None:
         """Return the section, thread-local ones excluded, that holds `address`."""
@@ -145,10 +148,10 @@ def read(path: Path) -> Program:
 def _read(content: bytes) -> Program:
     elf = ELFFile(io.BytesIO(content))
     machine = MACHINES.get(elf["e_machine"])
-    if machine is None or elf.elfclass != 64 or not elf.little_endian:
+    if machine is None or elf.elfclass != BITS.get(machine, 64) or not elf.little_endian:
         raise ToolError(
             f"the structure of programs for {elf['e_machine']} cannot be checked",
-            f"choose a compiler for {' or '.join(MACHINES.values())}, little-endian, 64 bits",
+            f"choose a compiler for {' or '.join(MACHINES.values())}, little-endian",
         )
     table = elf.get_section_by_name(".symtab")
     if not isinstance(table, SymbolTableSection):
@@ -161,16 +164,16 @@ def _read(content: bytes) -> Program:
             "the structure of a program with the compiler's run-time checks (UBSan) cannot be checked",
             "set -O1, -O2 or -O3 in the profile's toolchain",
         )
-    if elf.get_section_by_name(".interp") is None:
+    if elf.get_section_by_name(".interp") is None and machine != "thumb":
         raise ToolError(
             "the structure of a statically linked program cannot be checked: it holds the C library's variables",
             "remove static and -static from the profile's toolchain, and name a compiler for the board's glibc",
         )
     sections = _sections(elf)
     names = {index: section.name for index, section in enumerate(elf.iter_sections())}
-    symbols = _symbols(table, names)
+    symbols = _symbols(table, names, thumb=machine == "thumb")
     pointers, copied = _relocations(elf, machine)
-    if elf["e_type"] == "ET_EXEC":
+    if elf["e_type"] == "ET_EXEC" and machine != "thumb":
         pointers = _words(sections) | pointers
     return Program(
         machine,
@@ -184,6 +187,7 @@ def _read(content: bytes) -> Program:
         copied,
         frozenset(symbol.address for _, symbol in symbols if not symbol.size),
         _exported(elf),
+        _literals(table, sections) if machine == "thumb" else (),
     )
 
 
@@ -216,7 +220,7 @@ def _sections(elf: ELFFile) -> tuple[Section, ...]:
     return tuple(found)
 
 
-def _symbols(table: SymbolTableSection, names: Mapping[int, str]) -> list[tuple[str, Symbol]]:
+def _symbols(table: SymbolTableSection, names: Mapping[int, str], *, thumb: bool) -> list[tuple[str, Symbol]]:
     """Return all defined symbols with their types; those of files, sections and the linker's marks excluded."""
     file, found = "", []
     for symbol in table.iter_symbols():
@@ -225,9 +229,21 @@ def _symbols(table: SymbolTableSection, names: Mapping[int, str]) -> list[tuple[
         if kind == "STT_FILE":
             file = symbol.name
         elif isinstance(section, int) and kind != "STT_SECTION" and not re.match(r"\$[a-z]", symbol.name):
-            where = (symbol["st_value"], symbol["st_size"], names[section], file if local else "")
-            found.append((kind, Symbol(symbol.name, *where)))
+            # The lowest bit of a function's address marks Thumb code.
+            address = symbol["st_value"] & ~(thumb and kind in FUNCTIONS)
+            found.append((kind, Symbol(symbol.name, address, symbol["st_size"], names[section], file if local else "")))
     return found
+
+
+def _literals(table: SymbolTableSection, sections: Sequence[Section]) -> tuple[tuple[int, int], ...]:
+    """Return the constants between instructions, which the symbols $d to $t enclose; ToolError for code in A32, $a."""
+    code = [section for section in sections if section.executable]
+    marks = [(symbol["st_value"], symbol.name[:2]) for symbol in table.iter_symbols() if symbol.name[:1] == "$"]
+    places = sorted(mark for mark in marks if any(section.address <= mark[0] < section.end for section in code))
+    if any(mark == "$a" for _, mark in places):
+        raise ToolError("the instructions of A32 are not followed", "choose a processor with Thumb-2 alone: Cortex-M")
+    following = [*(address for address, _ in places[1:]), max(section.end for section in code)]
+    return tuple((start, stop) for (start, mark), stop in zip(places, following, strict=True) if mark == "$d")
 
 
 def _exported(elf: ELFFile) -> frozenset[str]:

@@ -14,6 +14,22 @@ import capstone
 from capstone import arm64
 
 from harness.applications.wcet.machine import Action, Condition, Machine, Processor, Step
+from harness.applications.wcet.operations import (
+    Binary,
+    attempt,
+    bit_and,
+    bit_or,
+    bit_xor,
+    decision,
+    high_of_form,
+    inverted,
+    of_number,
+    of_numbers,
+    rotated,
+    shift_right,
+    shift_right_arithmetic,
+    truncated,
+)
 from harness.applications.wcet.state import Flags, RefusedError, State
 from harness.applications.wcet.values import (
     DATA,
@@ -27,12 +43,10 @@ from harness.applications.wcet.values import (
     add,
     as_signed,
     divide,
-    exact_sum,
     extend,
     fit,
     is_negative,
     is_zero,
-    known,
     multiply,
     signed,
     subtract,
@@ -45,7 +59,6 @@ ATOMIC = re.compile(r"ldap?[rx]|ldax|ldx|stl?x|stlr|cas|swp|(ld|st)(add|clr|eor|
 """Accesses with synchronisation, of at most 16 bytes."""
 
 Get = Callable[[State], Value]
-Binary = Callable[[Value, Value], Value]
 
 
 def steps(content: bytes, address: int) -> Iterator[Step]:
@@ -92,7 +105,7 @@ def _step(raw: Any) -> Step:
     if name in {"b", "bl"}:
         flow, target = "jump" if name == "b" else "call", operands[0].imm
     elif name.startswith("b."):
-        flow, target, condition = "branch", operands[0].imm, _condition(name[2:])
+        flow, target, condition = "branch", operands[0].imm, decision(name[2:])
     elif name in {"cbz", "cbnz", "tbz", "tbnz"}:
         flow, target, condition = "branch", operands[-1].imm, _tested(raw)
     elif name in {"br", "blr"}:
@@ -192,51 +205,10 @@ def _shifted(value: Get, kind: int, by: int, width: int) -> Get:
     if kind == arm64.ARM64_SFT_LSL:
         return lambda state: fit(multiply(value(state), 1 << by), width)
     if kind == arm64.ARM64_SFT_LSR:
-        return lambda state: _right(value(state), by, width)
+        return lambda state: shift_right(value(state), by, width)
     if kind == arm64.ARM64_SFT_ASR:
-        return lambda state: _arithmetic_right(value(state), by, width)
-    return lambda state: _known(value(state), lambda number: _rotated(number, by, width))
-
-
-def _known(value: Value, compute: Callable[[int], int]) -> Value:
-    """Return a function of a number; of a form nothing is known."""
-    if isinstance(value, Unknown):
-        return value
-    return VARIES if isinstance(value, Linear) else compute(value)
-
-
-def _both(a: Value, b: Value, compute: Callable[[int, int], int]) -> Value:
-    if isinstance(a, int) and isinstance(b, int):
-        return compute(a, b)
-    return unknown(a, b) or VARIES
-
-
-def _right(value: Value, by: int, width: int) -> Value:
-    value = fit(value, width)
-    return value if isinstance(value, Unknown) else _attempt(lambda: divide(unsigned(value), 1 << by))
-
-
-def _arithmetic_right(value: Value, by: int, width: int) -> Value:
-    if isinstance(value, Unknown):
-        return value
-    return _attempt(lambda: _modulo(divide(signed(value, width), 1 << by), width))
-
-
-def _modulo(value: int | Linear, width: int) -> Value:
-    return value & ((1 << width) - 1) if isinstance(value, int) else fit(add(value, 0), width)
-
-
-def _attempt(compute: Callable[[], Value]) -> Value:
-    """Return a result, or that nothing is known of it: it may never be needed."""
-    try:
-        return compute()
-    except NotAffineError:
-        return VARIES
-
-
-def _rotated(number: int, by: int, width: int) -> int:
-    number &= (1 << width) - 1
-    return (number >> by | number << (width - by)) & ((1 << width) - 1)
+        return lambda state: shift_right_arithmetic(value(state), by, width)
+    return lambda state: of_number(value(state), lambda number: rotated(number, by, width))
 
 
 def _width(raw: Any) -> int:
@@ -259,48 +231,6 @@ def _compute(raw: Any, operation: Callable[..., Value], sources: range | None = 
 
 
 # Arithmetic
-
-
-def _and(width: int) -> Binary:
-    def compute(a: Value, b: Value) -> Value:
-        if a == 0 or b == 0:
-            return 0
-        if isinstance(a, Linear) and isinstance(b, int):
-            return _attempt(lambda: _masked(a, b, width))
-        if isinstance(b, Linear) and isinstance(a, int):
-            return _attempt(lambda: _masked(b, a, width))
-        return _both(a, b, lambda x, y: x & y)
-
-    return compute
-
-
-def _masked(form: Linear, mask: int, width: int) -> Value:
-    """Return the bits of a form in a mask of the lowest bits or of all others."""
-    whole = (1 << width) - 1
-    low = mask if not mask & (mask + 1) else ~mask & whole
-    if low & (low + 1):
-        raise NotAffineError
-    value = unsigned(form)
-    multiple = multiply(divide(value, low + 1), low + 1)
-    return multiple if low != mask else subtract(value, multiple)
-
-
-def _or(a: Value, b: Value) -> Value:
-    if a == 0:
-        return b
-    return a if b == 0 else _both(a, b, lambda x, y: x | y)
-
-
-def _xor(a: Value, b: Value) -> Value:
-    if a == 0:
-        return b
-    if a == b and not isinstance(a, Unknown):
-        return 0
-    return a if b == 0 else _both(a, b, lambda x, y: x ^ y)
-
-
-def _inverted(value: Value) -> Value:
-    return subtract(MASK, value)
 
 
 def _two(make: Callable[[int], Binary]) -> Callable[[Any], Action]:
@@ -330,7 +260,7 @@ def _setting(kind: str, operation: Binary) -> Callable[[Any], Action]:
 def _comparing(kind: str) -> Callable[[Any], Action]:
     def make(raw: Any) -> Action:
         width = _width(raw)
-        first, second, both = _get(raw, 0, width), _get(raw, 1, width), _and(width)
+        first, second, both = _get(raw, 0, width), _get(raw, 1, width), bit_and(width)
 
         def act(state: State, _: Machine) -> None:
             a, b = first(state), second(state)
@@ -345,7 +275,7 @@ def _conditional_compare(kind: str) -> Callable[[Any], Action]:
     def make(raw: Any) -> Action:
         width = _width(raw)
         first, second, otherwise = _get(raw, 0, width), _get(raw, 1, width), raw.operands[2].imm
-        condition = _condition(_CODES[raw.cc])
+        condition = decision(_CODES[raw.cc])
 
         def act(state: State, _: Machine) -> None:
             found = condition(state)
@@ -381,8 +311,8 @@ def _field(raw: Any) -> Action:
     low, count = raw.operands[2].imm, raw.operands[3].imm
 
     def compute(value: Value) -> Value:
-        moved = _right(value, low, width) if name.endswith("x") else value
-        found = _attempt(lambda: extend(moved, count) if name[0] == "s" else fit(moved, count))
+        moved = shift_right(value, low, width) if name.endswith("x") else value
+        found = attempt(lambda: extend(moved, count) if name[0] == "s" else fit(moved, count))
         return found if name.endswith("x") else multiply(found, 1 << low)
 
     return _compute(raw, compute, range(1, 2))
@@ -396,8 +326,8 @@ def _inserted(raw: Any) -> Action:
 
     def compute(old: Value, new: Value) -> Value:
         if name == "bfi":
-            return _both(old, new, lambda x, y: x & ~(bits << low) | (y & bits) << low)
-        return _both(old, new, lambda x, y: x & ~bits | y >> low & bits)
+            return of_numbers(old, new, lambda x, y: x & ~(bits << low) | (y & bits) << low)
+        return of_numbers(old, new, lambda x, y: x & ~bits | y >> low & bits)
 
     def make() -> Action:
         to = _number(_name(raw, raw.operands[0].reg))
@@ -412,7 +342,7 @@ def _product(sign: int, *, added: bool, narrow: str = "") -> Callable[[Any], Act
 
     def make(raw: Any) -> Action:
         def factor(value: Value) -> Value:
-            return _attempt(lambda: extend(value, 32) if narrow == "s" else fit(value, 32)) if narrow else value
+            return attempt(lambda: extend(value, 32) if narrow == "s" else fit(value, 32)) if narrow else value
 
         def compute(a: Value, b: Value, to: Value = 0) -> Value:
             found = multiply(factor(a), factor(b))
@@ -428,21 +358,12 @@ def _high(sign: bool) -> Callable[[Any], Action]:
         if a == 0 or b == 0:
             return 0
         if sign:
-            return _both(a, b, lambda x, y: (as_signed(x, 64) * as_signed(y, 64) >> 64) & MASK)
+            return of_numbers(a, b, lambda x, y: (as_signed(x, 64) * as_signed(y, 64) >> 64) & MASK)
         if isinstance(a, Linear) or isinstance(b, Linear):
-            return _attempt(lambda: _high_of_form(a, b))
-        return _both(a, b, lambda x, y: x * y >> 64)
+            return attempt(lambda: high_of_form(a, b))
+        return of_numbers(a, b, lambda x, y: x * y >> 64)
 
     return lambda raw: _compute(raw, compute)
-
-
-def _high_of_form(a: Value, b: Value) -> Value:
-    """Return the upper half of a product of a form and a number: the quotient by which compilers divide."""
-    form, factor = (a, b) if isinstance(a, Linear) else (b, a)
-    if not isinstance(form, Linear) or not isinstance(factor, int):
-        raise NotAffineError
-    unsigned(form)
-    return divide(Linear(form.constant * factor, {each: own * factor for each, own in form.factors.items()}), 1 << 64)
 
 
 def _division(sign: bool) -> Callable[[Any], Action]:
@@ -453,10 +374,10 @@ def _division(sign: bool) -> Callable[[Any], Action]:
             if b == 0 or a == 0:
                 return 0
             if isinstance(a, Linear) and isinstance(b, int):
-                return _attempt(lambda: _quotient(a, as_signed(b, width) if sign else b))
+                return attempt(lambda: _quotient(a, as_signed(b, width) if sign else b))
             if sign:
-                return _both(a, b, lambda x, y: _truncated(as_signed(x, width), as_signed(y, width)) & MASK)
-            return _both(a, b, lambda x, y: x // y)
+                return of_numbers(a, b, lambda x, y: truncated(as_signed(x, width), as_signed(y, width)) & MASK)
+            return of_numbers(a, b, lambda x, y: x // y)
 
         def _quotient(form: Linear, divisor: int) -> Value:
             value = signed(form, width) if sign else unsigned(form)
@@ -469,11 +390,6 @@ def _division(sign: bool) -> Callable[[Any], Action]:
     return make
 
 
-def _truncated(a: int, b: int) -> int:
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
-
-
 def _move(raw: Any) -> Action:
     return _compute(raw, lambda value: value)
 
@@ -484,7 +400,7 @@ def _move_keep(raw: Any) -> Action:
     get = _get(raw, 0, width)
 
     def act(state: State, _: Machine) -> None:
-        _set(state, to, _known(get(state), lambda old: old & ~(0xFFFF << shift) | number << shift))
+        _set(state, to, of_number(get(state), lambda old: old & ~(0xFFFF << shift) | number << shift))
 
     return act
 
@@ -496,7 +412,7 @@ def _address(raw: Any) -> Action:
 
 def _on_condition(raw: Any, choices: Callable[[State], tuple[Value, Value]]) -> Action:
     """Return the action that takes the first choice where the condition holds, and the second where it does not."""
-    to, condition = _number(_name(raw, raw.operands[0].reg)), _condition(_CODES[raw.cc])
+    to, condition = _number(_name(raw, raw.operands[0].reg)), decision(_CODES[raw.cc])
 
     def act(state: State, _: Machine) -> None:
         try:
@@ -540,105 +456,12 @@ def _set_on(mask: bool) -> Callable[[Any], Action]:
 def _bits_of(compute: Callable[[int, int], int]) -> Callable[[Any], Action]:
     def make(raw: Any) -> Action:
         width = _width(raw)
-        return _compute(raw, lambda value: _known(value, lambda number: compute(number, width)))
+        return _compute(raw, lambda value: of_number(value, lambda number: compute(number, width)))
 
     return make
 
 
 # Conditions
-
-
-def _condition(code: str) -> Condition:
-    positive, negate = _CONDITIONS[code]
-
-    def decide(state: State) -> bool | None:
-        flags = state.flags
-        if flags is VARIES:
-            raise NotAffineError
-        if flags is DATA or not isinstance(flags, Flags):
-            return None
-        if flags.kind != "nzcv":
-            of = unknown(flags.a, flags.b)
-            if of is DATA:
-                return None
-            if of is VARIES:
-                raise NotAffineError
-        return positive(flags) is not negate
-
-    return decide
-
-
-def _bits_set(flags: Flags) -> tuple[bool, bool, bool, bool]:
-    """Return N, Z, C and V of numbers."""
-    a, b, width = flags.a, flags.b, flags.width
-    if not isinstance(a, int) or not isinstance(b, int):
-        raise NotAffineError
-    if flags.kind == "nzcv":
-        return bool(a & 8), bool(a & 4), bool(a & 2), bool(a & 1)
-    if flags.kind == "logic":
-        return as_signed(a, width) < 0, a == 0, False, False
-    whole = (1 << width) - 1
-    other = b ^ whole if flags.kind == "sub" else b
-    total = a + other + (flags.kind == "sub")
-    result = total & whole
-    overflow = as_signed(a, width) + as_signed(other, width) + (flags.kind == "sub") != as_signed(result, width)
-    return as_signed(result, width) < 0, result == 0, total > whole, overflow
-
-
-def _difference(flags: Flags) -> tuple[int | Linear, int | Linear]:
-    """Return the two values of a comparison of forms; a sum is compared with the negative number."""
-    return known(flags.a), known(subtract(0, flags.b) if flags.kind == "add" else flags.b)
-
-
-def _has_forms(flags: Flags) -> bool:
-    return isinstance(flags.a, Linear) or isinstance(flags.b, Linear)
-
-
-def _equal(flags: Flags) -> bool:
-    if not _has_forms(flags):
-        return _bits_set(flags)[1]
-    return is_zero(signed(known(subtract(*_difference(flags))), flags.width))
-
-
-def _below(flags: Flags) -> bool:
-    """Return whether a < b without signs: the carry is clear."""
-    if not _has_forms(flags):
-        return not _bits_set(flags)[2]
-    if flags.kind != "sub":
-        raise NotAffineError
-    a, b = (known(fit(each, flags.width)) for each in (flags.a, flags.b))
-    return is_negative(exact_sum(unsigned(a), unsigned(b), -1))
-
-
-def _less(flags: Flags) -> bool:
-    """Return whether a < b with signs."""
-    if not _has_forms(flags):
-        negative, _, _, overflow = _bits_set(flags)
-        return negative is not overflow
-    a, b = _difference(flags)
-    return is_negative(exact_sum(signed(a, flags.width), signed(b, flags.width), -1))
-
-
-def _negative(flags: Flags) -> bool:
-    """Return whether the result of the operation is negative."""
-    if not _has_forms(flags):
-        return _bits_set(flags)[0]
-    return is_negative(signed(known(subtract(*_difference(flags))), flags.width))
-
-
-def _overflow(flags: Flags) -> bool:
-    return _bits_set(flags)[3]
-
-
-def _not_above(flags: Flags) -> bool:
-    return _below(flags) or _equal(flags)
-
-
-def _not_greater(flags: Flags) -> bool:
-    if flags.kind == "sub" and _has_forms(flags):  # a <= b is a < b + 1, without a decision between < and =
-        a, b = (signed(known(each), flags.width) for each in (flags.a, flags.b))
-        return is_negative(exact_sum(a, exact_sum(b, 1, 1), -1))
-    return _less(flags) or _equal(flags)
 
 
 def _tested(raw: Any) -> Condition:
@@ -697,7 +520,7 @@ def _access(raw: Any) -> Action:
             else:
                 value = machine.load(state, where, size)
                 if sign and not isinstance(value, Unknown):
-                    value = _attempt(lambda value=value, index=index: extend(value, 8 * size, widths[index]))  # type: ignore[misc]
+                    value = attempt(lambda value=value, index=index: extend(value, 8 * size, widths[index]))  # type: ignore[misc]
                 _set(state, number, value)
         if post is not None:
             state.registers[base] = add(state.registers[base], post)
@@ -790,40 +613,34 @@ _CODES = {
     arm64.ARM64_CC_HI: "hi", arm64.ARM64_CC_LS: "ls", arm64.ARM64_CC_GE: "ge", arm64.ARM64_CC_LT: "lt",
     arm64.ARM64_CC_GT: "gt", arm64.ARM64_CC_LE: "le",
 }  # fmt: skip
-_CONDITIONS: dict[str, tuple[Callable[[Flags], bool], bool]] = {
-    "eq": (_equal, False), "ne": (_equal, True), "lo": (_below, False), "hs": (_below, True), "cc": (_below, False),
-    "cs": (_below, True), "ls": (_not_above, False), "hi": (_not_above, True), "lt": (_less, False),
-    "ge": (_less, True), "le": (_not_greater, False), "gt": (_not_greater, True), "mi": (_negative, False),
-    "pl": (_negative, True), "vs": (_overflow, False), "vc": (_overflow, True),
-}  # fmt: skip
 _NOTHING = {"nop", "hint", "bti", "paciasp", "autiasp", "dmb", "dsb", "isb", "yield"}
 _STATUS = {"nzcv"}
 _INTEGER: dict[str, Callable[[Any], Action]] = {
     "mov": _move, "movz": _move, "movk": _move_keep, "adr": _address, "adrp": _address,
-    "movn": lambda raw: _compute(raw, _inverted),
-    "mvn": lambda raw: _compute(raw, _inverted),
+    "movn": lambda raw: _compute(raw, inverted),
+    "mvn": lambda raw: _compute(raw, inverted),
     "add": lambda raw: _compute(raw, add),
     "sub": lambda raw: _compute(raw, subtract),
     "neg": lambda raw: _compute(raw, lambda value: subtract(0, value)),
     "adds": _setting("add", add), "subs": _setting("sub", subtract), "negs": _setting("sub", subtract),
-    "ands": _setting("logic", _and(64)), "bics": _setting("logic", lambda a, b: _and(64)(a, _inverted(b))),
+    "ands": _setting("logic", bit_and(64)), "bics": _setting("logic", lambda a, b: bit_and(64)(a, inverted(b))),
     "cmp": _comparing("sub"), "cmn": _comparing("add"), "tst": _comparing("logic"),
     "ccmp": _conditional_compare("sub"), "ccmn": _conditional_compare("add"),
-    "and": _two(_and), "bic": _two(lambda width: lambda a, b: _and(width)(a, fit(_inverted(b), width))),
-    "orr": lambda raw: _compute(raw, _or),
-    "orn": lambda raw: _compute(raw, lambda a, b: _or(a, _inverted(b))),
-    "eor": lambda raw: _compute(raw, _xor),
-    "eon": lambda raw: _compute(raw, lambda a, b: _xor(a, _inverted(b))),
+    "and": _two(bit_and), "bic": _two(lambda width: lambda a, b: bit_and(width)(a, fit(inverted(b), width))),
+    "orr": lambda raw: _compute(raw, bit_or),
+    "orn": lambda raw: _compute(raw, lambda a, b: bit_or(a, inverted(b))),
+    "eor": lambda raw: _compute(raw, bit_xor),
+    "eon": lambda raw: _compute(raw, lambda a, b: bit_xor(a, inverted(b))),
     "lsl": _shift(lambda value, by, _: multiply(value, 1 << by)),
-    "lsr": _shift(_right), "asr": _shift(_arithmetic_right),
-    "ror": _shift(lambda value, by, width: _known(value, lambda number: _rotated(number, by, width))),
+    "lsr": _shift(shift_right), "asr": _shift(shift_right_arithmetic),
+    "ror": _shift(lambda value, by, width: of_number(value, lambda number: rotated(number, by, width))),
     "ubfx": _field, "sbfx": _field, "ubfiz": _field, "sbfiz": _field, "bfi": _inserted, "bfxil": _inserted,
-    "sxtb": lambda raw: _compute(raw, lambda value: _attempt(lambda: extend(value, 8))),
-    "sxth": lambda raw: _compute(raw, lambda value: _attempt(lambda: extend(value, 16))),
-    "sxtw": lambda raw: _compute(raw, lambda value: _attempt(lambda: extend(value, 32))),
-    "uxtb": lambda raw: _compute(raw, lambda value: _attempt(lambda: fit(value, 8))),
-    "uxth": lambda raw: _compute(raw, lambda value: _attempt(lambda: fit(value, 16))),
-    "uxtw": lambda raw: _compute(raw, lambda value: _attempt(lambda: fit(value, 32))),
+    "sxtb": lambda raw: _compute(raw, lambda value: attempt(lambda: extend(value, 8))),
+    "sxth": lambda raw: _compute(raw, lambda value: attempt(lambda: extend(value, 16))),
+    "sxtw": lambda raw: _compute(raw, lambda value: attempt(lambda: extend(value, 32))),
+    "uxtb": lambda raw: _compute(raw, lambda value: attempt(lambda: fit(value, 8))),
+    "uxth": lambda raw: _compute(raw, lambda value: attempt(lambda: fit(value, 16))),
+    "uxtw": lambda raw: _compute(raw, lambda value: attempt(lambda: fit(value, 32))),
     "mul": _product(1, added=False), "mneg": _product(-1, added=False),
     "madd": _product(1, added=True), "msub": _product(-1, added=True),
     "umull": _product(1, added=False, narrow="u"), "smull": _product(1, added=False, narrow="s"),
@@ -832,9 +649,9 @@ _INTEGER: dict[str, Callable[[Any], Action]] = {
     "umsubl": _product(-1, added=True, narrow="u"), "smsubl": _product(-1, added=True, narrow="s"),
     "umulh": _high(False), "smulh": _high(True), "udiv": _division(False), "sdiv": _division(True),
     "csel": _select(lambda value: value), "csinc": _select(lambda value: add(value, 1)),
-    "csinv": _select(_inverted), "csneg": _select(lambda value: subtract(0, value)),
+    "csinv": _select(inverted), "csneg": _select(lambda value: subtract(0, value)),
     "cinc": _select(lambda value: add(value, 1), one_source=True),
-    "cinv": _select(_inverted, one_source=True),
+    "cinv": _select(inverted, one_source=True),
     "cneg": _select(lambda value: subtract(0, value), one_source=True),
     "cset": _set_on(False), "csetm": _set_on(True),
     "clz": _bits_of(lambda number, width: width - number.bit_length()),

@@ -137,7 +137,7 @@ def of_program(
 def _execute(executor: Executor, address: int, forward: Forward, line_of: Callable[[int], str]) -> Execution:
     """Execute the function of a layer for one vector, the first of a block."""
     try:
-        return executor.execute(address, (1, 0))
+        return executor.execute(address, executor.functions.processor.first_vector)
     except RefusedError as error:
         line = line_of(error.address) if error.address is not None else ""
         message = f"no bound of {forward.name}: {error.reason}{f' ({line})' if line else ''}"

@@ -358,8 +358,17 @@ class _Run:
         fall, target = following
         if taken is None:
             self._recorded.decided_by_data.add((context.function, last.address))
-            return [self._edge(context, block, fall, state.copy()), self._edge(context, block, target, state)]
-        return [self._edge(context, block, target if taken else fall, state)]
+            other = self._edge(context, block, fall, state.copy())
+            return [other, self._edge(context, block, target, self._taken(last, state))]
+        return [self._edge(context, block, target if taken else fall, self._taken(last, state) if taken else state)]
+
+    def _taken(self, last: Step, state: State) -> State:
+        """Return the state behind a branch that is taken; a branch without a target returns."""
+        if last.taken:
+            last.taken(state, self)
+        if last.target is None and state.registers[self._processor.link] != self._returns[-1]:
+            raise RefusedError(f"{self.where}: the return address is not known", ADVICE)
+        return state
 
     def _functions_calls(self, context: Context) -> Mapping[int, Sequence[Block]]:
         return self._function(context.function).calls
@@ -367,6 +376,8 @@ class _Run:
     def _call_from(self, context: Context, step: Step, state: State) -> State | None:
         after = step.address + step.size
         target: Value = state.registers[step.register] if step.register is not None else step.target or 0
+        if isinstance(target, int):
+            target &= self._processor.code_mask
         if step.flow == "jump":  # its return is this function's
             return self._to(context, step, target, state)
         state.registers[self._processor.link] = after
@@ -449,11 +460,16 @@ class _Run:
         outer, left, active, returns = self._recorded, self._left, len(self._active), len(self._returns)
         try:
             for _ in range(MOST_ATTEMPTS):
-                self._recorded, of.limit = Recorded(), UNLIMITED
+                self._recorded, of.limit, of.is_open = Recorded(), UNLIMITED, True
                 leaves: Leaving = {}
                 back, deferred = self._symbolically(context, function, loop, header, leaves)
                 if back is None or of.limit >= UNLIMITED:
                     return 0
+                of.is_open = False
+                outer_stores = {
+                    store for store in deferred.stores if any(factor.is_open for factor in store[0].factors)
+                }
+                deferred.stores -= outer_stores
                 weaker = self._overwritten(header, [back, *leaves.values()], deferred) or _unstable(header, back, of)
                 if weaker is None:
                     break
@@ -471,6 +487,9 @@ class _Run:
                 return 0
             of.limit = times
             self._recorded.limited(of)
+            if self._deferred:
+                self._deferred[-1].stores |= outer_stores
+                self._deferred[-1].loads |= deferred.loads
             for edge, each in leaves.items():
                 each.forget(of)
                 _into(leaving, edge, each)
@@ -479,7 +498,7 @@ class _Run:
             state.registers, state.flags, state.memory = header.registers, header.flags, header.memory
             return times
         finally:
-            self._recorded = outer
+            self._recorded, of.is_open = outer, False
 
     def _symbolically(
         self, context: Context, function: Function, loop: Loop, header: State, leaves: Leaving
@@ -495,13 +514,9 @@ class _Run:
         """Return a weaker header if stores of other iterations change what it says; None if they do not.
 
         In the states `after` an iteration nothing is known of what they wrote.  NotAffineError if a load may be of it.
-        Stores that depend on outer counters are left to the iterations of those.
         """
         weaker = None
         for form, size in deferred.stores:
-            if any(factor.limit >= UNLIMITED for factor in form.factors):
-                self._deferred[-1].stores.add((form, size))
-                continue
             low, high = form.range
             end = high + size
             if header.known_in(low, end):
@@ -511,8 +526,6 @@ class _Run:
                 raise NotAffineError
             for state in after:
                 state.kill(low, end)
-        if weaker is None and self._deferred:
-            self._deferred[-1].loads |= deferred.loads
         return weaker
 
     # Memory
@@ -541,7 +554,7 @@ class _Run:
             state.store(address, size, fit(value, 8 * size) if size < 8 or isinstance(value, int) else value)
             return
         low, high = address.range
-        if any(factor.limit >= UNLIMITED for factor in address.factors):
+        if any(factor.is_open for factor in address.factors):
             self._deferred[-1].stores.add((address, size))
         else:
             state.kill(low, high + size)

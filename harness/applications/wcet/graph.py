@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from harness.analysis.inspection.program import Program, Symbol
-from harness.applications.wcet import aarch64
+from harness.applications.wcet import aarch64, thumb
 from harness.applications.wcet.machine import Processor, Step
 from harness.applications.wcet.state import RefusedError
 
@@ -21,7 +21,7 @@ COPY = 1 << 64
 """The keys of copies of blocks are multiples of it above the addresses."""
 MOST_COPIES = 64
 """Loops that are copied for their other entries, at most."""
-PROCESSORS: Mapping[str, Processor] = {"aarch64": aarch64.PROCESSOR}
+PROCESSORS: Mapping[str, Processor] = {"aarch64": aarch64.PROCESSOR, "thumb": thumb.PROCESSOR}
 """The processors whose machine code can be bounded, by the machine of a program's file.
 
 A new one is a module like aarch64.py: its instructions as steps, and the registers of its calling convention.
@@ -112,7 +112,7 @@ class Functions:
             symbol = self.program.function_starts.get(address)
             if symbol is None:
                 return None
-            steps = list(self.processor.steps(self._code(symbol), address))
+            steps = list(self._decoded(symbol))
             self._found[address] = build(symbol, [*steps, *self._moved_out(steps)])
         return self._found[address]
 
@@ -128,8 +128,14 @@ class Functions:
             if moved and moved[-1].flow == "jump" and moved[-1].target in known:
                 yield from moved
 
-    def _code(self, symbol: Symbol) -> bytes:
-        return self.program.content(symbol.address, symbol.size)
+    def _decoded(self, symbol: Symbol) -> Iterator[Step]:
+        """Yield the instructions of a function, without the constants between them."""
+        start = symbol.address
+        constants = [span for span in self.program.literals if symbol.address <= span[0] < symbol.end]
+        for first, end in [*constants, (symbol.end, symbol.end)]:
+            if start < first:
+                yield from self.processor.steps(self.program.content(start, first - start), start)
+            start = end
 
     def stub(self, address: int) -> list[Step]:
         """Return the steps of the linker's code at an address that is no function, up to its jump."""
@@ -137,10 +143,13 @@ class Functions:
         if section is None or not section.executable:
             return []
         found = []
-        for step in self.processor.steps(self.program.content(address, 16), address):
-            found.append(step)
-            if step.flow:
-                break
+        try:
+            for step in self.processor.steps(self.program.content(address, 16), address):
+                found.append(step)
+                if step.flow:
+                    break
+        except RefusedError:  # 16 bytes may end in an instruction: it is no code of the linker
+            return []
         return found
 
 
@@ -174,7 +183,7 @@ def _blocks(symbol: Symbol, steps: Sequence[Step]) -> dict[int, Block]:
     for step in steps:
         current.append(step)
         after = step.address + step.size
-        if step.flow or after in starts:
+        if step.flow or after in starts or after not in known:
             start = current[0].address
             found[start] = Block(start, tuple(current), _following(symbol, step, after, known))
             current = []
@@ -260,6 +269,8 @@ def _following(symbol: Symbol, last: Step, after: int, known: set[int]) -> tuple
         return (EXIT,) if last.flow == "return" else ()
     if last.flow == "jump":
         return (last.target,) if last.target in known else (EXIT,)  # into another function: its return is this one's
+    if last.flow == "branch" and last.target is None:
+        return (after, EXIT)
     if last.flow == "branch" and last.target not in known:
         raise RefusedError(f"{last.text} leaves function {symbol.name}", "build with -O1 or -O2")
     if after not in known:

@@ -76,11 +76,13 @@ class Request:
 
 def require_processor(profile: Profile) -> None:
     """Raise RequestError for a board with a processor whose machine code is not followed."""
-    machine = "32-bit Arm" if profile.bare_metal else platform.machine() if profile.local else "aarch64"
+    machine = platform.machine() if profile.local else "aarch64"
+    if profile.bare_metal:
+        machine = "thumb" if "-mthumb" in profile.toolchain.flags else "A32 of Arm"
     if machine not in PROCESSORS:
         raise RequestError(
             f"board {profile.name}: programs for {machine} are not bounded",
-            f"choose a board with {' or '.join(PROCESSORS)}, for example one that is emulated: kv260",
+            f"choose a board with {' or '.join(PROCESSORS)}, for example kv260 or cortex-m7, which are emulated",
         )
 
 

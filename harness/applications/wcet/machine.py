@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from harness.applications.wcet.state import State
-from harness.applications.wcet.values import DATA, Value
+from harness.applications.wcet.values import DATA, MASK, Value
 
 
 class Machine(Protocol):
@@ -29,7 +29,8 @@ Condition: TypeAlias = Callable[[State], bool | None]
 class Step:
     """One instruction: `flow` is empty, jump, branch, call, return or stop.
 
-    The target of a jump or call is an address, or the value of the register with the number `register`.
+    The target of a jump or call is an address, or the value of the register with the number `register`.  A branch
+    without a target is a return under a condition; it acts by `taken` where it returns.
     """
 
     address: int
@@ -40,13 +41,17 @@ class Step:
     target: int | None
     register: int | None
     condition: Condition | None
+    taken: Action | None = None
 
 
 @dataclass(frozen=True)
 class Processor:
     """The instructions of a processor, and the registers of its calling convention by their numbers.
 
-    `steps` decodes machine code.  The register `zero` is always 0; `link` holds the return address.
+    `steps` decodes machine code.  The register `zero` is always 0; `link` holds the return address.  `first_vector` are
+    the words in the argument registers with which the function of a layer computes the first vector, and `code_mask`
+    the bits of a function's address that are not a mark.  `thread` is the function that calls the layers, by name and
+    source file.
     """
 
     steps: Callable[[bytes, int], Iterator[Step]]
@@ -57,6 +62,9 @@ class Processor:
     arguments: tuple[int, ...]
     result: int
     changed_by_calls: tuple[int, ...]
+    first_vector: tuple[int, ...] = (1, 0)
+    code_mask: int = MASK
+    thread: tuple[str, str] = ("work", "schedule.c")
 
     def state(self, stack: int) -> State:
         """Return the state in which nothing is known but the stack pointer."""

@@ -15,9 +15,6 @@ from harness.applications.wcet.machine import Processor, Step
 from harness.applications.wcet.state import STACK_TOP, RefusedError, State
 from harness.applications.wcet.values import DATA, Value
 
-SCHEDULE, THREAD = "schedule.c", "work"
-"""The source file and the function of the threads (kernels/program/schedule.c)."""
-
 
 @dataclass
 class Frame:
@@ -44,9 +41,10 @@ def of_threads(program: Program, layers: Mapping[str, int]) -> Mapping[str, int]
     A call through a register in the schedule is that of a layer.  RefusedError if a frame is not understood.
     """
     functions = Functions(program)
-    start = next((s for s in program.functions if s.name == THREAD and s.file == SCHEDULE), None)
+    thread = functions.processor.thread
+    start = next((s for s in program.functions if (s.name, s.file) == thread), None)
     if start is None:
-        raise RefusedError(f"the program has no function {THREAD} of {SCHEDULE}", "build the bundle again")
+        raise RefusedError(f"the program has no function {thread[0]} of {thread[1]}", "build the bundle again")
     return {item: _deepest(functions, start.address, below, ()) for item, below in layers.items()}
 
 

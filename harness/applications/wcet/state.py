@@ -8,11 +8,11 @@ from typing import TypeAlias
 from harness.analysis.inspection.program import Program
 from harness.applications.wcet.values import DATA, VARIES, Counter, Linear, Unknown, Value
 
-STACK_TOP = 0x7FF0_0000_0000
-"""The stack pointer where a function is entered; no section of a program is there."""
-STACK_BYTES = 1 << 32
+STACK_TOP = 0xF000_0000
+"""The stack pointer where a function is entered; no section of a program is there, with 32 bits neither."""
+STACK_BYTES = 1 << 28
 """The stack that a function may use."""
-RETURN = 0x7FFF_FFFF_F000
+RETURN = 0xFFFF_F000
 """The return address of the first function."""
 LONGEST_COPY = 4096
 """The bytes up to which what is known of memory is followed through a copy."""
@@ -46,7 +46,7 @@ class Memory:
     """Known values of memory, by address; all other writable bytes are unknown.
 
     Constant sections have the content of the file, and the addresses that the loader stores; those in `imports` are
-    functions of libraries, represented by numbers.
+    functions of libraries, represented by numbers.  Code in read-only memory has its constants between instructions.
     """
 
     def __init__(self, program: Program) -> None:
@@ -67,7 +67,8 @@ class Memory:
                 self._numbers[pointer] = RETURN + 0x10_0000 + 16 * len(self._numbers)
                 self._imports[self._numbers[pointer]] = pointer
             return self._numbers[pointer]
-        if section is None or section.writable or section.executable or not section.content:
+        is_code = section is not None and section.executable and self._program.machine != "thumb"
+        if section is None or section.writable or is_code or not section.content:
             return DATA
         if isinstance(pointer, int):
             return pointer

@@ -36,9 +36,13 @@ class NotAffineError(Exception):
 
 @dataclass(eq=False)
 class Counter:
-    """The number of completed iterations of a loop, from 0 to limit - 1; of two counters the inner is the younger."""
+    """The number of completed iterations of a loop, from 0 to limit - 1; of two counters the inner is the younger.
+
+    A counter is open while the decisions of an iteration can still lower its limit.
+    """
 
     limit: int = UNLIMITED
+    is_open: bool = True
     age: int = 0
 
 
@@ -47,7 +51,7 @@ _ages = itertools.count()
 
 def counter(limit: int = UNLIMITED) -> Counter:
     """Return a new counter, younger than all others."""
-    return Counter(limit, next(_ages))
+    return Counter(limit, age=next(_ages))
 
 
 @dataclass(frozen=True)

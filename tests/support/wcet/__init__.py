@@ -12,6 +12,7 @@ import numpy as np
 
 from harness.analysis.inspection.program import Program, Symbol
 from harness.applications.wcet.bounds import Bounds, of_program
+from harness.boards import bare_metal
 from harness.boards.profile import Profile
 from harness.build import codegen
 from harness.core.arrays import Array
@@ -21,6 +22,8 @@ from tests.support.programs.board_program import build_patched, uniform_vectors
 from tests.support.programs.c_variants import EMULATED
 
 HERE = Path(__file__).parent
+SCHEDULE_OF_BARE = "schedule_run_tick"
+"""The function of kernels/bare/schedule.c that calls the layers."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +45,28 @@ def plugin(folder: Path) -> Path:
 
 
 def count(
-    made: Path, path: Path, program: Program, names: Iterable[str], vectors: Array, folder: Path
+    made: Path, path: Path, program: Program, names: Iterable[str], vectors: Array, folder: Path, board: Profile
 ) -> Mapping[str, Counted]:
     """Count what the functions with these names execute, one vector at a time, without warm-up."""
     np.save(folder / "vectors.npy", vectors)
     symbols = {symbol.name: symbol for symbol in program.functions}
     watched = [symbols[name] for name in names]
-    outside = [symbol for symbol in program.functions if symbol.file == "schedule.c"]
+    outside = [symbol for symbol in program.functions if symbol.file == "schedule.c" or symbol.name == SCHEDULE_OF_BARE]
     options = [f"function={symbol.address:#x}" for symbol in watched] + list(map(_outside, outside))
-    asked = ["--vectors", str(folder / "vectors.npy"), "--out", str(folder), "--dump", "none", "--block", "1"]
-    command = [*EMULATED, "-plugin", ",".join([str(made), *options]), str(path), *asked]
+    words = [
+        str(path),
+        "--vectors",
+        str(folder / "vectors.npy"),
+        "--out",
+        str(folder),
+        "--dump",
+        "none",
+        "--block",
+        "1",
+    ]
+    counting = ["-plugin", ",".join([str(made), *options])]
+    processor = board.bare_metal
+    command = [*bare_metal.command(processor, words), *counting] if processor else [*EMULATED, *counting, *words]
     # The loader finds functions of libraries before the first vector, not in it.
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"LD_BIND_NOW": "1"})
     lines = [line.split() for line in done.stderr.splitlines() if line.startswith("function ")]
@@ -86,7 +101,7 @@ def bounded(net: Network, board: Profile, folder: Path, objects: Path, vectors: 
     bounds = of_program(generated, program.path)
     names = [layer.function for layer in bounds.layers]
     given = uniform_vectors(net, vectors, 1)
-    counted = count(plugin(folder), program.path, bounds.layers[0].machine_code, names, given, folder)
+    counted = count(plugin(folder), program.path, bounds.layers[0].machine_code, names, given, folder, board)
     return Bounded(bounds, counted, generated)
 
 

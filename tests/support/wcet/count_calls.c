@@ -1,4 +1,4 @@
-/* A plugin of qemu's user mode that counts the instructions of each call of some functions.
+/* A plugin of qemu that counts the instructions of each call of some functions.
  *
  *     -plugin count_calls.so,function=ADDRESS,...,outside=START-END,...
  *
@@ -73,11 +73,12 @@ static void translated(uint64_t id, struct qemu_plugin_tb *translation)
 {
     (void)id;
     const uint64_t base = qemu_plugin_start_code(), address = qemu_plugin_tb_vaddr(translation);
+    const uint64_t end = qemu_plugin_end_code(); /* 0 of a whole machine, which has no libraries */
     struct block *block = calloc(1, sizeof *block); /* translations live as long as the process */
     if (!block)
         abort();
     *block = (struct block){qemu_plugin_tb_n_insns(translation), NONE, false,
-                            address < base || address >= qemu_plugin_end_code()};
+                            end != 0 && (address < base || address >= end)};
     for (size_t i = 0; i < function_count; ++i)
         if (functions[i].address == address - base)
             block->function = (long)i;

@@ -152,7 +152,7 @@ def test_refusals(user: User, more: tuple[str, ...], message: str) -> None:
 
 
 def test_a_board_with_another_processor_is_refused_before_a_build(tmp_path: Path, cache: Path) -> None:
-    with pytest.raises(RequestError, match="board cortex-r5: programs for 32-bit Arm are not bounded"):
+    with pytest.raises(RequestError, match="board cortex-r5: programs for A32 of Arm are not bounded"):
         User(tmp_path, cache).here("wcet", "--board", "cortex-r5", "--model", "acas_coc")
 
 
