@@ -104,7 +104,7 @@ def quarantined(profile: Profile, folder: Path) -> Quarantine | None:
 
 
 def key_of(profile: Profile) -> str:
-    """Return the key of the board for all users of this machine: its labgrid place or address, not the profile's name.
+    """Return the key of the board for all users of this machine: its place, port or address, not its profile's name.
 
     The address is resolved with ~/.ssh/config; ConnectionFailed if that file cannot be used.
     This machine is one board under all its names and uses.
@@ -113,6 +113,10 @@ def key_of(profile: Profile) -> str:
         return _short(f"place-{profile.labgrid.place}")
     if profile.local:
         return "this-machine"
+    if profile.bare_metal is not None and profile.bare_metal.port is not None:
+        port = profile.bare_metal.port
+        place = port if "://" in port else os.path.realpath(port)  # udev gives a port several names
+        return _short("port-" + re.sub(r"[^A-Za-z0-9.]+", "-", place))
     if profile.address is None:
         return _short(profile.name)
     from harness.boards.ssh_address import resolve

@@ -10,7 +10,7 @@ import pytest
 from harness.boards.locks import hold, in_use, key_of, lock, quarantine, queue_of
 from harness.boards.locks import ticket as tickets
 from harness.boards.locks.lease_guard import BoardBusy
-from harness.boards.profile import Address, Labgrid, Profile
+from harness.boards.profile import Address, BoardProfiles, Labgrid, Profile
 from harness.core.errors import RequestError
 
 
@@ -86,3 +86,21 @@ def test_one_machine_has_one_lock_whatever_it_is_called(host: Profile) -> None:
     ]
     assert {key_of(one) for one in places} == {"place-rack"}
     assert key_of(host) == key_of(host.model_copy(update={"name": "local-gpu"}))
+
+
+def test_all_names_of_a_serial_port_are_one_board(laboratory: BoardProfiles, tmp_path: Path) -> None:
+    (tmp_path / "ttyACM0").touch()
+    (tmp_path / "by-id").symlink_to(tmp_path / "ttyACM0")
+
+    def at(name: str, port: str) -> Profile:
+        board = laboratory.board("stm32f405")
+        assert board.bare_metal
+        assert board.bare_metal.serial
+        serial = board.bare_metal.serial.model_copy(update={"port": port, "reset": ("true",)})
+        processor = board.bare_metal.model_copy(update={"serial": serial})
+        return board.model_copy(update={"name": name, "bare_metal": processor})
+
+    same = {key_of(at("stm32f405", str(tmp_path / "ttyACM0"))), key_of(at("other", str(tmp_path / "by-id")))}
+    assert len(same) == 1
+    assert key_of(at("stm32f405", "rfc2217://lab:4001")) == "port-rfc2217-lab-4001"
+    assert key_of(laboratory.board("stm32f405")) == "stm32f405", "an emulated processor has no port"
