@@ -367,7 +367,7 @@ def _sources(program: Program, profile: Profile) -> dict[str, bytes]:
     kept = {path: content for path, content in sources.items() if path.removeprefix("kernels/program/") not in bare}
     described = {
         "memory.ld": _memory_regions(program.plan, profile.bare_metal).encode(),
-        "kernels/bare/board.h": board_header(profile.bare_metal.serial).encode(),
+        "kernels/bare/board.h": board_header(profile.bare_metal.serial, profile.toolchain.flags).encode(),
     }
     return kept | {f"kernels/bare/{name}": content for name, content in bare.items()} | described | program.files
 
@@ -385,19 +385,22 @@ def _memory_regions(plan: Plan, board: BareMetal) -> str:
     return "\n".join(["MEMORY", "{", *lines, "}", f"STACK_BYTES = {_stack_bytes(plan, board)};"]) + "\n"
 
 
-def board_header(port: Serial | None) -> str:
-    """Return what kernels/bare includes of the board's profile: its serial port."""
-    if port is None:
-        return "/* Arm semihosting needs no description of the board. */\n"
-    count = 1 if port.interrupt is None else port.interrupt + 1
-    interrupt = "" if port.interrupt is None else f"#define UART_INTERRUPT {port.interrupt}\n"
-    writes = "".join(f"{{{address:#x}u, {word:#x}u}}, " for address, word in port.setup)
-    return (
-        "/* The serial port of the board. */\n#ifndef BOARD_H\n#define BOARD_H\n\n"
-        f"#define UART_{port.uart.upper()}\n#define UART_REGISTERS {port.registers:#x}u\n{interrupt}"
-        f"#define INTERRUPTS {count}\n#define CLOCK_HZ {port.clock_hz}u\n#define BAUD {port.baud}u\n"
-        f"#define SETUP {writes}\n\n#endif\n"
-    )
+def board_header(port: Serial | None, flags: Sequence[str]) -> str:
+    """Return what kernels/bare includes of the board's profile: its floating-point unit and its serial port.
+
+    GCC defines no macro that tells FPv5 from FPv4.
+    """
+    lines = ["/* The board, as its profile describes it. */", "#ifndef BOARD_H", "#define BOARD_H", ""]
+    if any(flag.startswith("-mfpu=fpv5") for flag in flags):
+        lines.append("#define FPV5")
+    if port is not None:
+        lines += [f"#define UART_{port.uart.upper()}", f"#define UART_REGISTERS {port.registers:#x}u"]
+        lines += [] if port.interrupt is None else [f"#define UART_INTERRUPT {port.interrupt}"]
+        count = 1 if port.interrupt is None else port.interrupt + 1
+        lines += [f"#define INTERRUPTS {count}", f"#define CLOCK_HZ {port.clock_hz}u", f"#define BAUD {port.baud}u"]
+        writes = "".join(f"{{{address:#x}u, {word:#x}u}}, " for address, word in port.setup)
+        lines.append(f"#define SETUP {writes}")
+    return "\n".join([*lines, "", "#endif", ""])
 
 
 def _sha256(content: bytes) -> str:

@@ -32,6 +32,14 @@
 /* Outputs that are summed together: they share the loads of a, and none waits for another's sum. */
 enum { QGEMM_ROWS = 4 };
 
+/* At -O2, which microcontrollers have for their memory, GCC keeps the sums in memory unless it unrolls the loop over
+ * rows: 8.6 instead of 3.9 instructions a product on a Cortex-M4. */
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M' && __STDC_VERSION__ >= 199901L
+#define QGEMM_UNROLLED _Pragma("GCC unroll 4")
+#else
+#define QGEMM_UNROLLED
+#endif
+
 /* A: type of the activations a.  zb is NULL where all weight zero points are 0. */
 #define DEFINE_QGEMM(A)                                                                                \
     static inline void qgemm_offset_##A(size_t depth, size_t width, const int8_t *b, const int32_t *zb, \
@@ -51,10 +59,12 @@ enum { QGEMM_ROWS = 4 };
                                      const int8_t *restrict b, int32_t *restrict dot)                  \
     {                                                                                                  \
         int32_t sum[QGEMM_ROWS] = {0};                                                                 \
+        size_t r;                                                                                      \
         for (size_t k = 0; k < depth; ++k)                                                             \
-            for (size_t r = 0; r < rows; ++r)                                                          \
+            QGEMM_UNROLLED                                                                             \
+            for (r = 0; r < rows; ++r)                                                                 \
                 sum[r] += a[k] * b[r * depth + k];                                                     \
-        for (size_t r = 0; r < rows; ++r)                                                              \
+        for (r = 0; r < rows; ++r)                                                                     \
             dot[r] = sum[r];                                                                           \
     }                                                                                                  \
                                                                                                        \

@@ -152,7 +152,7 @@ def test_the_code_of_every_port_compiles(uart: str, interrupt: int | None, tmp_p
     port = Serial.model_validate(
         {"uart": uart, "registers": 0x40011000, "clock_hz": 16_000_000, "interrupt": interrupt, "setup": setup}
     )
-    (tmp_path / "board.h").write_text(bundle.board_header(port))
+    (tmp_path / "board.h").write_text(bundle.board_header(port, ()))
     source = ROOT / "kernels" / "bare" / "serial" / "uart.c"
     flags = ["-mcpu=cortex-m7", "-mthumb", "-ffreestanding", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{tmp_path}"]
     words = ["arm-none-eabi-gcc", *flags, "-c", str(source), "-o", str(tmp_path / "uart.o")]

@@ -96,7 +96,7 @@ def test_a_wrong_loop_bound_is_found(
 
 
 def test_a_longer_loop_has_a_greater_bound(laboratory: BoardProfiles, tmp_path: Path, objects: Path) -> None:
-    """A layer that computes everything twice has the accesses of the plan, and its bound is about twice as great."""
+    """A layer that computes its sums twice has the accesses of the plan, and a greater bound."""
     board = laboratory.board("cortex-m4")
     plan = planner.make(dense(), board, block=1)
     generated = codegen.generate(plan)
@@ -107,7 +107,7 @@ def test_a_longer_loop_has_a_greater_bound(laboratory: BoardProfiles, tmp_path: 
     ]
     built = build_patched(plan, board, tmp_path / "wrong", [Patch("network.c", call, f"{call}{call}")], objects=objects)
     twice = of_program(generated, built.path).layers[1]
-    assert right.instructions * 1.5 < twice.instructions < right.instructions * 2.1
+    assert right.instructions * 1.3 < twice.instructions < right.instructions * 2.1
 
 
 def test_low_overhead_loops_are_refused(laboratory: BoardProfiles, tmp_path: Path, objects: Path) -> None:
