@@ -151,6 +151,22 @@ accepting = click.option(
 )
 
 
+def labelled(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of labels."""
+    for add in (
+        click.option("--float-model", shell_complete=_completion.models, help="Float model to judge, too."),
+        click.option(
+            "--metric",
+            type=click.Choice(["accuracy", "regression", "detection"]),
+            show_default="what fits output and labels",
+            help="What the labels are: classes, targets or boxes.",
+        ),
+        click.option("--labels", metavar="FILE", help="Labels of the vectors of --vectors FILE: .npy, .npz or .csv."),
+    ):
+        command = add(command)
+    return command
+
+
 def streaming(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a stream."""
     for name, kind, text in (
