@@ -222,10 +222,10 @@ def _forms() -> str:
     return "; ".join(f"--metric {name}: {form}" for name, form in FORMS.items())
 
 
-def _require_count(path: Path, what: str, found: int, count: int) -> None:
+def _require_count(path: Path, found: int, count: int) -> None:
     if found != count:
         raise RequestError(
-            f"labels {path}: {plural(found, what)} for {plural(count, 'vector')}", "give a label for each vector"
+            f"labels {path}: {plural(found, 'label')} for {plural(count, 'vector')}", "give a label for each vector"
         )
 
 
@@ -236,7 +236,7 @@ def _integers(path: Path, what: str, values: Array, limit: int) -> Array:
     wrong = np.flatnonzero((values < 0) | (values >= limit))
     if len(wrong):
         raise RequestError(
-            f"labels {path}: {what} {values[wrong[0]]:g} in row {wrong[0]:,}", f"{what} 0 to {limit - 1:,}"
+            f"labels {path}: {what} {values[wrong[0]]:g} in row {wrong[0]:,}", f"a {what} is from 0 to {limit - 1:,}"
         )
     found: Array = values.astype(np.int64)
     return found
@@ -248,15 +248,19 @@ def _classes(path: Path, arrays: Sequence[Array], head: Head, count: int) -> Lab
         raise RequestError(
             f"labels {path}: {values.dtype} of shape {values.shape}, --metric accuracy", FORMS["accuracy"]
         )
-    _require_count(path, "class", len(values), count)
+    _require_count(path, len(values), count)
     return Labels("accuracy", count, head.size, classes=_integers(path, "class", values.reshape(-1), head.size))
 
 
 def _targets(path: Path, arrays: Sequence[Array], head: Head, count: int) -> Labels:
     values = arrays[0].astype(np.float64)
-    _require_count(path, "target", len(values), count)
+    _require_count(path, len(values), count)
     if len(arrays) > 1 or values.size != count * head.size:
-        raise RequestError(f"labels {path}: shape {values.shape}, --metric regression", f"shape ({count}, {head.size})")
+        others = f"; or {FORMS['accuracy']}" if "accuracy" in head.metrics else ""
+        raise RequestError(
+            f"labels {path}: {arrays[0].dtype} of shape {values.shape}, --metric regression",
+            f"targets of shape ({count}, {head.size}){others}",
+        )
     if not np.isfinite(values).all():
         row = int(np.argwhere(~np.isfinite(values))[0][0])
         raise RequestError(f"labels {path}: NaN or infinite in row {row:,}", "finite targets")
