@@ -264,13 +264,11 @@ def _labels_option(labels: PathLike | Array | None) -> Iterator[str | None]:
         return
     with TemporaryDirectory() as folder:
         path = Path(folder) / "labels.npy"
-        _save(path, labels)
+        _save(path, labels, "labels")
         yield str(path)
 
 
-def _save(path: Path, vectors: Array) -> None:
-    if vectors.dtype.hasobject:
-        raise RequestError(
-            f"an array of {vectors.dtype}, which holds no numbers", "convert it: array.astype('float32')"
-        )
-    np.save(path, vectors, allow_pickle=False)
+def _save(path: Path, values: Array, name: str = "vectors") -> None:
+    if values.dtype.hasobject:
+        raise RequestError(f"{name}: an array of {values.dtype}, not float32", f"convert it: {name}.astype('float32')")
+    np.save(path, values, allow_pickle=False)

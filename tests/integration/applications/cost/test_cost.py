@@ -64,6 +64,17 @@ def test_flash_and_ram_are_those_of_the_linked_program(built: Ended, cache: Path
     assert size[".data"] + size[".bss"] < data["needed"] < data["limit"] == 4 << 20
 
 
+@pytest.mark.parametrize(
+    ("model", "constants"),
+    [("acas_coc", 21_316), ("lenet5_int8", 46_142), ("ds_cnn_int8", 26_864), ("resnet8_int8", 80_308)],
+)
+def test_constants_are_those_that_were_counted_in_the_sections_of_a_program(
+    user: User, model: str, constants: int
+) -> None:
+    done = user.harness("models", "cost", model, "--board", "cortex-m4", "--block", "1", "--json")
+    assert done.document["memory"]["constants"] == constants
+
+
 def test_shared_buffers_take_the_bytes_of_the_arena(user: User, cache: Path) -> None:
     done = user.harness("models", "cost", "lenet5_int8", *M4, "--buffers", "reuse", "--json")
     assert done.code == 0, done.err
