@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from harness.core.arrays import Array
 
+BLOCK = 1 << 14
+"""Vectors of targets of which there is a copy."""
 TOP = 5
 MOST_CLASSES = 100
 """Of a confusion matrix: a larger one has more cells than a person looks at."""
@@ -96,11 +98,14 @@ class Accuracy(Metric):
 
 
 def _ranks(scores: Array, labels: Array) -> npt.NDArray[np.int64]:
-    """Return how many classes come before the label of each vector: larger scores, and equal ones of lower classes."""
+    """Return how many classes come before the label of each vector: larger scores, and equal ones of lower classes.
+
+    A NaN comes before all numbers, and of several that of the lowest class.
+    """
     own = np.take_along_axis(scores, labels[:, None], axis=1)
-    is_lower = np.arange(scores.shape[1]) < labels[:, None]
-    before = ~(scores <= own) | ((scores == own) & is_lower)  # a NaN comes before all numbers
-    before[np.arange(len(labels)), labels] = False
+    is_nan, is_lower = np.isnan(scores), np.arange(scores.shape[1]) < labels[:, None]
+    before_number = is_nan | (scores > own) | ((scores == own) & is_lower)
+    before = np.where(np.isnan(own), is_nan & is_lower, before_number)
     ranks: npt.NDArray[np.int64] = before.sum(axis=1)
     return ranks
 
@@ -134,7 +139,9 @@ class Regression(Metric):
         if self.not_finite:
             return dict.fromkeys(names) | {"not finite": self.not_finite}
         squared, width = np.atleast_1d(self._squared), self.targets.shape[1]
-        spread = ((self.targets - self.targets.mean(axis=0)) ** 2).sum(axis=0)
+        mean = self.targets.mean(axis=0)
+        parts = (self.targets[start : start + BLOCK] for start in range(0, self.count, BLOCK))
+        spread = np.sum([((part - mean) ** 2).sum(axis=0) for part in parts], axis=0)
         r2 = None if (spread == 0).any() else float(np.mean(1 - squared / spread))
         mean_squared = float(squared.sum() / (self.count * width))
         mean_absolute = float(np.sum(self._absolute) / (self.count * width))

@@ -76,8 +76,8 @@ def labelled(options: LabelOptions, plan: Plan, vectors: Stimuli, workspace: Wor
                 f"--float-model {options.float_model}: {reason}", "name the float model that was quantised"
             )
         return Labelled(labels, original, "")
-    found = _original(network, workspace) if workspace else None
-    return Labelled(labels, found, "" if found else absent(network))
+    named = _original(network, workspace) if workspace else None
+    return Labelled(labels, named, "" if named else absent(network))
 
 
 def stored(folder: RunFolder, plan: Plan, vectors: Stimuli) -> Labelled | None:
@@ -133,10 +133,10 @@ def _original(network: Network, workspace: Workspace) -> Network | None:
     named = sorted(workspace.model_files(), key=lambda path: path.name != file)
     path = next((path for path in named if file_sha256(path) == sha256), None)
     try:
-        found = workspace.model(str(path)) if path else None
+        original = workspace.model(str(path)) if path else None
     except HarnessError:  # of operators that harness does not compute
         return None
-    return found if found and not _misfit(network, found) else None
+    return original if original and not _misfit(network, original) else None
 
 
 def _misfit(network: Network, original: Network) -> str:
@@ -172,8 +172,8 @@ def evaluate(
         reference, board = outputs.of(record)
         metrics[REFERENCE].add(head.outputs(reference, record.start), own)
         metrics[BOARD].add(head.outputs(board, record.start), own)
-        for start, stop, found in floats.of(vectors, record) if floats else ():
-            metrics[FLOAT].add(found, labels.chunk(start, stop))
+        for start, stop, values in floats.of(vectors, record) if floats else ():
+            metrics[FLOAT].add(values, labels.chunk(start, stop))
         advance(record.stop - record.start)
     return AccuracyEntry(
         metric=labels.metric,

@@ -13,7 +13,7 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 
 from harness.analysis.accuracy import Accuracy, Boxes, Detection, Metric, Regression, corners_of
-from harness.core.arrays import Array
+from harness.core.arrays import MEMORY_BUDGET, Array
 from harness.core.errors import RequestError
 from harness.core.safe_io import load_array, load_arrays, read_input_text
 from harness.core.text import plural
@@ -172,6 +172,7 @@ def _read(path: Path) -> list[Array]:
     """Return the arrays of a file; a .csv file has one, (rows, columns)."""
     hint = "give a .npy, .npz or .csv file: docs/measure-accuracy.md describes them"
     try:
+        _require_room(path, path.stat().st_size)
         if path.suffix == ".csv":
             return [_table(path)]
         arrays = _of_archive(path) if path.suffix == ".npz" else [np.array(load_array(path))]
@@ -180,14 +181,25 @@ def _read(path: Path) -> list[Array]:
     except (ValueError, BadZipFile, UnicodeDecodeError) as error:
         raise RequestError(f"labels {path}: cannot be read: {error}", hint) from error
     for array in arrays:
+        _require_room(path, 8 * array.size)
         if array.ndim == 0 or len(array) == 0 or array.dtype.kind not in "iuf":
             raise RequestError(f"labels {path}: an array of {array.dtype} of shape {array.shape}", _forms())
     return arrays
 
 
+def _require_room(path: Path, size: int) -> None:
+    """Raise RequestError if labels, which are in memory, take more than MEMORY_BUDGET bytes."""
+    if size > MEMORY_BUDGET:
+        raise RequestError(
+            f"labels {path}: they take {size >> 20:,} MiB, and the limit is {MEMORY_BUDGET >> 20} MiB",
+            "judge fewer vectors in a run",
+        )
+
+
 def _of_archive(path: Path) -> list[Array]:
     with ZipFile(path) as archive:
         names = tuple(name.removesuffix(".npy") for name in archive.namelist())
+        _require_room(path, sum(member.file_size for member in archive.infolist()))
     expected = ARRAYS["detection"]
     if len(names) > 1 and sorted(names) != sorted(expected):
         raise ValueError(f"it has the arrays {', '.join(names)}; give one, or {', '.join(expected)}")
@@ -222,10 +234,10 @@ def _forms() -> str:
     return "; ".join(f"--metric {name}: {form}" for name, form in FORMS.items())
 
 
-def _require_count(path: Path, found: int, count: int) -> None:
-    if found != count:
+def _require_count(path: Path, labels: int, count: int) -> None:
+    if labels != count:
         raise RequestError(
-            f"labels {path}: {plural(found, 'label')} for {plural(count, 'vector')}", "give a label for each vector"
+            f"labels {path}: {plural(labels, 'label')} for {plural(count, 'vector')}", "give a label for each vector"
         )
 
 
@@ -238,8 +250,8 @@ def _integers(path: Path, what: str, values: Array, limit: int) -> Array:
         raise RequestError(
             f"labels {path}: {what} {values[wrong[0]]:g} in row {wrong[0]:,}", f"a {what} is from 0 to {limit - 1:,}"
         )
-    found: Array = values.astype(np.int64)
-    return found
+    integers: Array = values.astype(np.int64)
+    return integers
 
 
 def _classes(path: Path, arrays: Sequence[Array], head: Head, count: int) -> Labels:

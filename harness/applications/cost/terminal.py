@@ -47,20 +47,20 @@ def table(document: CostDocument) -> Table:
     place = f" on {document.board} ({document.kind})" if document.board else ""
     right = [heading for heading in filled if heading not in ("layer", "operator")]
     optional = [heading for heading in OPTIONAL if heading in filled]
-    found = Table(*filled, right=right, optional=optional, title=f"{document.model}{place}{block}", box=None,
+    rows = Table(*filled, right=right, optional=optional, title=f"{document.model}{place}{block}", box=None,
                   padding=(0, 2, 0, 0))  # fmt: skip
     for row in zip(*filled.values(), strict=True):
-        found.add_row(*map(Text, row))
-    return found
+        rows.add_row(*map(Text, row))
+    return rows
 
 
 def _of_sources(document: CostDocument) -> dict[str, Callable[[LayerEntry], str]]:
-    found: dict[str, Callable[[LayerEntry], str]] = {}
+    columns: dict[str, Callable[[LayerEntry], str]] = {}
     if measured := document.measured:
-        found["time" if measured.unit == "ns" else measured.unit] = lambda layer: _amount(layer.measured, measured)
+        columns["time" if measured.unit == "ns" else measured.unit] = lambda layer: _amount(layer.measured, measured)
     if bound := document.bound:
-        found[f"{bound.unit} ({bound.statistic})"] = lambda layer: _amount(layer.bound, bound)
-    return found
+        columns[f"{bound.unit} ({bound.statistic})"] = lambda layer: _amount(layer.bound, bound)
+    return columns
 
 
 def _shown(document: CostDocument) -> list[LayerEntry]:

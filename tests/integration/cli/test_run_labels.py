@@ -249,6 +249,24 @@ def test_codes_are_no_values_and_steps_of_a_stream_have_no_labels(tmp_path: Path
         accuracy.labelled(LabelOptions("any.npy"), planner.make(steps, profile), stimuli(steps, steps.steps, 1), None)
 
 
+@pytest.mark.parametrize("name", ["large.npy", "large.npz", "large.csv"])
+def test_labels_that_take_too_much_memory_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(labels, "MEMORY_BUDGET", 1 << 20)
+    network, path = load(ROOT / "models" / "lenet5_int8.onnx"), tmp_path / name
+    values = np.zeros((200_000, 10), np.float32)
+    if path.suffix == ".npy":
+        np.save(path, values)
+    elif path.suffix == ".npz":
+        np.savez_compressed(path, values)
+        assert path.stat().st_size < 1 << 20
+    else:
+        path.write_text("0,0,0,0,0,0,0,0,0,0\n" * 60_000)
+    with pytest.raises(RequestError, match="MiB, and the limit is 1 MiB"):
+        labels.read(path, network, len(values))
+
+
 def test_labels_need_vectors_of_a_file(user: User) -> None:
     labels = str(user.folder / "classes.npy")
     done = user.harness("run", "--board", "host", "--model", "acas_coc", "--vectors", "250", "--labels", labels)

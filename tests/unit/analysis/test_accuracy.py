@@ -78,12 +78,20 @@ def test_decisions_that_are_no_class_are_wrong() -> None:
 
 def test_nan_is_the_decision_as_for_numpy_and_nothing_is_hidden() -> None:
     scores = np.array([[0, np.nan, 5, 0, 0, 0, 0.0]])
-    assert added(Accuracy(7), scores, np.array([1]), [1]).numbers()["top-1"] == 1
+    right = {"top-1": 1.0, "top-5": 1.0, "right": 1, "no class": 0}
+    assert added(Accuracy(7), scores, np.array([1]), [1]).numbers() == right
     assert added(Accuracy(7), scores, np.array([2]), [1]).numbers() == {
         "top-1": 0.0, "top-5": 1.0, "right": 0, "no class": 0,
     }  # fmt: skip
     numbers = added(Regression(np.array([[1.0], [2.0]])), np.array([[np.nan], [2.0]]), np.array([[1.0], [2]]), [2])
     assert numbers.numbers() == {"MAE": None, "RMSE": None, "R2": None, "not finite": 1}
+
+
+def test_of_several_nan_the_lowest_class_is_first() -> None:
+    scores = np.array([[0, np.nan, np.nan, 1, 2, 3, 4.0]])
+    for label, top in ((1, 1.0), (2, 0.0)):
+        numbers = added(Accuracy(7), scores, np.array([label]), [1]).numbers()
+        assert (numbers["top-1"], numbers["top-5"]) == (top, 1.0)
 
 
 def test_r2_of_targets_that_are_all_the_same_is_not_defined() -> None:
