@@ -20,8 +20,9 @@ class LayerEntry(Entries):
 
     `operations` are those of the definition besides `multiply_adds`, see `harness.operators.operations`.  `constants`
     are what the targets store, `tables` what the program computes when it starts, and `code` the functions of the
-    layer.  `measured` and `bound` have the units of the entries of the document.  Without a board, `constants` are
-    those of the definition.
+    layer.  `constants` are None where the kernels of a device contain them; `tables` are then copies that the program
+    reads from there.  `measured` and `bound` have the units of the entries of the document.  Without a board,
+    `constants` are those of the definition.
     """
 
     name: str
@@ -31,7 +32,7 @@ class LayerEntry(Entries):
     multiply_adds: int | None
     operations: int | None
     moved_bytes: int
-    constants: int
+    constants: int | None
     code: int | None
     tables: int
     buffers: int
@@ -101,6 +102,7 @@ class CostDocument(Document):
     """The costs of a network, on a board if there is one.
 
     `memory` has the buffers of a block on the board; without a board, those of a vector for layers in sequence.
+    `forecast` are the lines of the targets about resources of devices and predicted times.
     """
 
     number: ClassVar[int | None] = SCHEMA
@@ -121,5 +123,6 @@ class CostDocument(Document):
     limits: Sequence[LimitEntry]
     measured: SourceEntry | None
     bound: SourceEntry | None
+    forecast: Sequence[str]
     misfits: Sequence[MisfitEntry]
     unknown: Sequence[str]

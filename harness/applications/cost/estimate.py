@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from harness import targets
 from harness.applications.cost import sources
 from harness.applications.cost.document import (
     SCHEMA,
@@ -50,7 +51,7 @@ def of_network(network: Network) -> CostDocument:
     layers = [_layer(layer, _buffer(layer), _constants(layer)) for layer in network.layers]
     inputs = sum(tensor.size * tensor.dtype.itemsize for tensor in network.inputs)
     needed = MemoryEntry(
-        constants=sum(layer.constants for layer in layers),
+        constants=_total(layers, lambda layer: layer.constants),
         tables=0,
         keep=inputs + sum(layer.buffers for layer in layers),
         reuse=memory.in_sequence(network),
@@ -82,8 +83,11 @@ def on_board(
             f"in {runs}; harness measure and harness wcet write them"
         )
     layers = _layers(plan, program, built and built[1], known)
+    devices = dict.fromkeys(name for layer in layers if layer.constants is None for name in layer.targets)
+    if devices:
+        planned.unknown.append(f"constants in the kernels of {', '.join(devices)}: its own compiler places them")
     needed = MemoryEntry(
-        constants=sum(layer.constants for layer in layers),
+        constants=_total(layers, lambda layer: layer.constants),
         tables=sum(layer.tables for layer in layers),
         keep=_block_bytes(plan, "keep"),
         reuse=_block_bytes(plan, "reuse"),
@@ -93,7 +97,7 @@ def on_board(
     return document.model_copy(update={
         "board": profile.name, "kind": kind(profile), "block": plan.block, "buffers": choices.get("buffers") or "keep",
         "program": built and _program(*built), "limits": _limits(program, profile, built and built[1]),
-        "measured": measured, "bound": bound, "misfits": planned.misfits,
+        "measured": measured, "bound": bound, "forecast": bundle.estimate(plan, profile), "misfits": planned.misfits,
     })  # fmt: skip
 
 
@@ -189,7 +193,7 @@ def _layers(
         entry = _layer(
             layer,
             plan.block * sum(task.buffers * task_bytes(plan.network, task) for task in tasks),
-            sum(table.values.nbytes for table in tables if not table.computed),
+            _stored(tables, [targets.find(item.target) for item in items]),
         )
         changes = {
             "items": [item.name for item in items],
@@ -203,7 +207,15 @@ def _layers(
     return entries
 
 
-def _layer(layer: Layer, buffers: int, constants: int) -> LayerEntry:
+def _stored(tables: Sequence[targets.Table], on: Sequence[targets.Target]) -> int | None:
+    """Return the bytes of the constants that the program stores; None if they are in kernels of another compiler."""
+    is_in_kernels = bool(tables) and all(table.computed for table in tables)
+    if is_in_kernels and all(target.compiler() is not None for target in on):
+        return None
+    return sum(table.values.nbytes for table in tables if not table.computed)
+
+
+def _layer(layer: Layer, buffers: int, constants: int | None) -> LayerEntry:
     operations = operations_of(layer)
     return LayerEntry(
         name=layer.name,
@@ -242,6 +254,7 @@ def _document(
         limits=[],
         measured=None,
         bound=None,
+        forecast=[],
         misfits=[],
         unknown=unknown,
     )

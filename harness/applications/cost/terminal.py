@@ -98,6 +98,7 @@ def _lines(document: CostDocument) -> Iterator[str]:
     for source in (document.measured, document.bound):
         if source:
             yield _source(source)
+    yield from document.forecast
     yield from (f"unknown: {text}" for text in document.unknown)
 
 

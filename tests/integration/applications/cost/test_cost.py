@@ -92,6 +92,20 @@ def test_a_program_that_was_not_built_has_no_size_of_its_code(user: User) -> Non
     assert any(text.startswith("times and cycles: no measurement of acas_sl") for text in done.document["unknown"])
 
 
+def test_constants_in_kernels_of_a_device_are_not_those_of_the_program(user: User) -> None:
+    done = user.harness("models", "cost", "lenet5_int8", "--board", "kv260", "--json")
+    assert done.code == 0, done.err
+    layers = {layer["name"]: layer for layer in done.document["layers"]}
+    assert (layers["conv_1"]["targets"], layers["conv_1"]["constants"]) == (["vitis"], None)
+    assert layers["quantize_input"]["constants"] == 8
+    assert any(text.startswith("constants in the kernels of vitis") for text in done.document["unknown"])
+    assert (
+        done.document["forecast"]
+        == user.harness("plan", "--board", "kv260", "--model", "lenet5_int8", "--json").document["forecast"]
+    )
+    assert done.document["forecast"], "the fabric has resources"
+
+
 def test_a_network_alone_has_its_own_numbers(user: User) -> None:
     done = user.harness("models", "cost", "resnet8_int8", "--json")
     assert done.code == 0
