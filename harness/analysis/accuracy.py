@@ -57,7 +57,8 @@ class Accuracy(Metric):
     classes: int
     count: int = 0
     first: int = 0
-    among_first: int | None = 0
+    among_first: int = 0
+    is_ranked: bool = False
     outside: int = 0
     _confusion: npt.NDArray[np.int64] | None = None
 
@@ -71,9 +72,8 @@ class Accuracy(Metric):
         decisions = outputs[:, 0].astype(np.int64) if is_decided else outputs.argmax(axis=1)
         self.count += len(labels)
         self.first += int(np.count_nonzero(decisions == labels))
-        if is_decided or self.classes <= TOP:
-            self.among_first = None
-        elif self.among_first is not None:
+        self.is_ranked = not is_decided and self.classes > TOP
+        if self.is_ranked:
             self.among_first += int(np.count_nonzero(_ranks(outputs, labels) < TOP))
         is_class = (decisions >= 0) & (decisions < self.classes)
         self.outside += int(np.count_nonzero(~is_class))
@@ -83,10 +83,9 @@ class Accuracy(Metric):
 
     def numbers(self) -> Numbers:
         """Return the shares of vectors, and the numbers of right ones."""
-        top = None if self.among_first is None else self.among_first / self.count
         return {
             "top-1": self.first / self.count,
-            **({} if top is None else {f"top-{TOP}": top}),
+            **({f"top-{TOP}": self.among_first / self.count} if self.is_ranked else {}),
             "right": self.first,
             "no class": self.outside,
         }
