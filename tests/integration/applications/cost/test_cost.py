@@ -192,7 +192,7 @@ def test_times_are_those_of_the_measurement_by_the_same_targets(user: User) -> N
         assert other.document["measured"] is None, "of other targets, or another model"
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_bounds_are_those_of_the_machine_code(user: User) -> None:
     given = ("--board", "kv260", "--items", "c,c")
     bounded = user.harness("wcet", "--model", "acas_coc", *given, "--core", "none", "--json")
