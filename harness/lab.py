@@ -33,6 +33,7 @@ from harness.pipeline.prove import default_floats
 from harness.plan.plan import Buffers, Sync
 from harness.reference import vector_files
 from harness.runs.job import Fetch, Floats, Request, unfinished_request
+from harness.runs.labels import MetricName
 from harness.runs.measurement.request import Choices, Count, Scope
 from harness.runs.results import Run
 
@@ -130,6 +131,9 @@ class Lab:
         fetch: Fetch | None = None,
         trace: int = 100,
         accept: Literal["bound"] | None = None,
+        labels: PathLike | Array | None = None,
+        metric: MetricName | None = None,
+        float_model: PathLike | None = None,
         **options: Unpack[Options],
     ) -> Run:
         """Run a model on a board and compare every activation with the reference.
@@ -144,12 +148,17 @@ class Lab:
             fetch: dumps to fetch from the board: all, or those of layers that differ.
             trace: number of executions to trace and replay on the plan's Petri net.
             accept: "bound" if `within bound` is good, too.
+            labels: labels of the vectors: a file, or an array of classes (n,), targets (n, k) or boxes (m, 6).
+            metric: what the labels are for; None for what fits output and labels.
+            float_model: the float model that the labels also judge; None for the one that the model names.
             options: see `Options`.
 
         """
         own = {"block": block, "cover": cover, "chunk": chunk, "fetch": fetch, "trace": trace, "accept": accept}
-        with _vectors_option(vectors) as source:
-            return self._execute(_request(board=board, model=model, vectors=source, **own, **options), None)
+        judged = {"metric": metric, "float_model": None if float_model is None else str(float_model)}
+        with _vectors_option(vectors) as source, _labels_option(labels) as file:
+            request = _request(board=board, model=model, vectors=source, labels=file, **judged, **own, **options)
+            return self._execute(request, None)
 
     def resume(self, run: PathLike = LAST) -> Run:
         """Resume an unfinished run, by default the last one."""
@@ -247,9 +256,19 @@ def _vectors_option(vectors: Vectors) -> Iterator[str]:
         yield str(path)
 
 
-def _save(path: Path, vectors: Array) -> None:
-    if vectors.dtype.hasobject:
-        raise RequestError(
-            f"vectors: an array of {vectors.dtype}, not float32", "convert it: vectors.astype('float32')"
-        )
-    np.save(path, vectors, allow_pickle=False)
+@contextmanager
+def _labels_option(labels: PathLike | Array | None) -> Iterator[str | None]:
+    """Yield a path; an array is in a temporary file."""
+    if not isinstance(labels, np.ndarray):
+        yield None if labels is None else str(labels)
+        return
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "labels.npy"
+        _save(path, labels, "labels")
+        yield str(path)
+
+
+def _save(path: Path, values: Array, name: str = "vectors") -> None:
+    if values.dtype.hasobject:
+        raise RequestError(f"{name}: an array of {values.dtype}, not float32", f"convert it: {name}.astype('float32')")
+    np.save(path, values, allow_pickle=False)

@@ -97,6 +97,13 @@ def build(program: Program, profile: Profile, cache: Path) -> Bundle:
     return Bundle(folder, sha256, deployed, compiler.identity, compiler.flags, reused, recipe.inputs)
 
 
+def built_folder(program: Program, profile: Profile, cache: Path) -> Path | None:
+    """Return the folder of the bundle of `program` if an earlier command built it; ToolError without a compiler."""
+    sha256 = recipe_of(program, profile).sha256
+    folder = cache / "bundles" / sha256[:16]
+    return folder if _intact(folder, sha256) else None
+
+
 def with_debug_data(program: Program, profile: Profile, built: Bundle, cache: Path) -> Path:
     """Return the program of `built`, compiled once more with debug data; from `cache` if it is there.
 
@@ -284,24 +291,40 @@ def _check_memory(plan: Plan, profile: Profile) -> None:
         )
 
 
-def check_memory(program: Program, profile: Profile) -> None:
-    """Raise RequestError if constants or buffers exceed the memory of a processor without an operating system."""
-    board = profile.bare_metal
-    if board is None:
-        return
+@dataclass(frozen=True)
+class MemoryNeed:
+    """Bytes of a network in a memory of a processor, and those `beside` them: of the board program, or of the stack."""
+
+    name: str
+    size: int
+    beside: int
+    limit: int
+
+    @property
+    def room(self) -> int:
+        """The bytes that are left for the network."""
+        return max(self.limit - self.beside, 0)
+
+
+def memory_needs(program: Program, board: BareMetal) -> tuple[MemoryNeed, MemoryNeed]:
+    """Return the need of code memory, in which about CODE_BYTES are the board program's, and that of data memory."""
     constants = sum(table.values.nbytes for table in program.tables if not table.computed)
     buffers = sum(storage.size for storage in program.storage if storage.offset is None) - constants
     files = FILE_BYTES * len(program.plan.network.layers)
     of_block = f"buffers of a block of {plural(program.plan.block, 'vector')}"
-    for what, size, region, own in (
-        ("constants", constants, board.code, CODE_BYTES),
-        (of_block, buffers, board.data, _stack_bytes(program.plan, board) + files),
-    ):
-        room = (region.kib << 10) - own
-        if size > room:
+    return (
+        MemoryNeed("constants", constants, CODE_BYTES, board.code.kib << 10),
+        MemoryNeed(of_block, buffers, _stack_bytes(program.plan, board) + files, board.data.kib << 10),
+    )
+
+
+def check_memory(program: Program, profile: Profile) -> None:
+    """Raise RequestError if constants or buffers exceed the memory of a processor without an operating system."""
+    for need in memory_needs(program, profile.bare_metal) if profile.bare_metal else ():
+        if need.size > need.room:
             raise RequestError(
-                f"{program.plan.network.name} on board {profile.name}: the {what} take {size:,} bytes, and of the "
-                f"{region.kib << 10:,} bytes of its memory {max(room, 0):,} are left beside the board program",
+                f"{program.plan.network.name} on board {profile.name}: the {need.name} take {need.size:,} bytes, and "
+                f"of the {need.limit:,} bytes of its memory {need.room:,} are left beside the board program",
                 "use a smaller --block or --buffers reuse for buffers, or a smaller network, or describe a larger "
                 "memory in bare_metal",
             )

@@ -97,7 +97,20 @@ class Duration(click.ParamType[float]):
 
 
 def planned(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the options that choose a plan."""
+    """Add the options that choose a plan."""
+    model = click.option(
+        "--model",
+        shell_complete=_completion.models,
+        help="Model: a name under models/ or the path of an ONNX file.",
+    )
+    return of_board(model(of_plan(command)))
+
+
+of_board = click.option("--board", shell_complete=_completion.boards, help="Board: a name in boards.yaml.")
+
+
+def of_plan(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose a plan of a board and a model."""
     options = (
         click.option(
             "--block", type=click.IntRange(1, 1_000_000), help="Vectors that an item computes before each hand-over."
@@ -115,12 +128,6 @@ def planned(command: Callable[..., Any]) -> Callable[..., Any]:
             shell_complete=_completion.targets,
             help="Target of each item of the board, e.g. c,c.",
         ),
-        click.option(
-            "--model",
-            shell_complete=_completion.models,
-            help="Model: a name under models/ or the path of an ONNX file.",
-        ),
-        click.option("--board", shell_complete=_completion.boards, help="Board: a name in boards.yaml."),
     )
     for option in options:
         command = option(command)
@@ -142,6 +149,22 @@ accepting = click.option(
     type=click.Choice(["bound"]),
     help="Exit with 0 for the verdict `within bound` too: of layers whose target does not promise every bit.",
 )
+
+
+def labelled(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of labels."""
+    for add in (
+        click.option("--float-model", shell_complete=_completion.models, help="Float model to judge, too."),
+        click.option(
+            "--metric",
+            type=click.Choice(["accuracy", "regression", "detection"]),
+            show_default="what fits output and labels",
+            help="What the labels are: classes, targets or boxes.",
+        ),
+        click.option("--labels", metavar="FILE", help="Labels of the vectors of --vectors FILE: .npy, .npz or .csv."),
+    ):
+        command = add(command)
+    return command
 
 
 def streaming(command: Callable[..., Any]) -> Callable[..., Any]:

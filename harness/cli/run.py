@@ -10,7 +10,17 @@ import click
 from harness.boards.workspace import Workspace
 from harness.cli import _completion
 from harness.cli._group import Command
-from harness.cli._options import accepting, as_json, pass_workspace, planned, recorded, require_alone, seed, traced
+from harness.cli._options import (
+    accepting,
+    as_json,
+    labelled,
+    pass_workspace,
+    planned,
+    recorded,
+    require_alone,
+    seed,
+    traced,
+)
 from harness.core.console import Console
 from harness.core.errors import EXIT_DONE, InfrastructureError
 from harness.core.outcome import Outcome
@@ -50,6 +60,7 @@ if TYPE_CHECKING:
     shell_complete=_completion.runs,
     help="Resume this unfinished run: a folder, or its name under runs/.",
 )
+@labelled
 @accepting
 @traced
 @recorded
@@ -73,9 +84,10 @@ def build_request(
     from harness.runs.job import Request, unfinished_request
 
     if resume:
-        if options["plan"] or options["run_folder"] or options["reference"] != engines.ALWAYS:
+        stored = ("plan", "run_folder", "labels", "metric", "float_model")
+        if any(options.get(key) for key in stored) or options["reference"] != engines.ALWAYS:
             raise click.UsageError(
-                "--resume uses the plan, the folder and the engines of its run: omit the other options"
+                "--resume uses the plan, the folder, the labels and the engines of its run: omit the other options"
             )
         return unfinished_request(space.run(resume))
     if options["plan"]:

@@ -17,11 +17,13 @@ COMMANDS = {
     "trace": "harness.applications.trace.command",
     "wcet": "harness.applications.wcet.command",
     "models convert": "harness.applications.convert.command",
+    "models cost": "harness.applications.cost.command",
     "models view": "harness.applications.view.command",
 }
 """The module of each command of an application, by the words of the command."""
 DOCUMENTS = {
     "case": "harness.applications.case.entries:CaseDocument",
+    "cost": "harness.applications.cost.document:CostDocument",
     "decision": "harness.applications.decide.entries:DecisionDocument",
     "decision_by_bounds": "harness.applications.decide.entries:BoundsDocument",
     "profile": "harness.applications.profile.document:ProfileDocument",

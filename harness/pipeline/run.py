@@ -20,10 +20,10 @@ from harness.reference import SpecificationReference
 from harness.reference.coverage import Coverage
 from harness.reference.coverage_search import Search
 from harness.report.plan_table import plan_table
-from harness.runs import chunks, counterexample, tracing
+from harness.runs import accuracy, chunks, counterexample, tracing
 from harness.runs import document as run_document
 from harness.runs import job as jobs
-from harness.runs.entries import RunDocument
+from harness.runs.entries import AccuracyEntry, RunDocument
 from harness.runs.folder import RunFolder
 from harness.runs.job import Job, Request
 
@@ -74,7 +74,8 @@ def _carry_out(job: Job, workspace: Workspace, console: Console, notify: Notify)
             require_same_boot(connection.board, job.identity)
             environment["fp_environment"] = fp_environment.text(deployed.fp_environments)
     smallest = counterexample.save(failing_case, job) if failing_case else None
-    document = run_document.conclude(job, environment, setup, smallest, coverage.result(), traces)
+    judged = _accuracy(job, console)
+    document = run_document.conclude(job, environment, setup, smallest, coverage.result(), traces, judged)
     return attempt.finish(job, document, notify)
 
 
@@ -153,6 +154,14 @@ def _trace(
             raise
         notify(f"warning: no traces: {error.message}")
         return None
+
+
+def _accuracy(job: Job, console: Console) -> AccuracyEntry | None:
+    """Judge the outputs of the run by its labels; None without labels."""
+    if job.labelled is None:
+        return None
+    with console.progress("accuracy of labelled vectors", job.stimuli.count) as bar:
+        return accuracy.evaluate(job.labelled, job.folder, job.plan, job.stimuli, bar.advance)
 
 
 def _already_differs(job: Job) -> bool:

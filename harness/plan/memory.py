@@ -36,12 +36,12 @@ def of(plan: Plan) -> Memory:
     network = plan.network
     own, shared = arena.with_buffers(plan, BLOCK, "keep"), arena.with_buffers(plan, BLOCK, "reuse")
     return Memory(
-        buffer_bytes(network, own.tasks), buffer_bytes(network, shared.tasks), _tflm(network), _acetone(network)
+        buffer_bytes(network, own.tasks), buffer_bytes(network, shared.tasks), in_sequence(network), _acetone(network)
     )
 
 
-def _tflm(network: Network) -> int:
-    """Return the arena for layers in sequence: a tensor lives from its writer to its last reader, or to the end."""
+def in_sequence(network: Network) -> int:
+    """Return the bytes of the arena for layers in sequence: a tensor lives from its writer to its last reader."""
     layers = network.layers
     tensors = [*network.inputs, *(layer.output for layer in layers)]
     lives = []

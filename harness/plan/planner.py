@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from harness import targets
 from harness.boards.profile import Profile
@@ -142,17 +143,51 @@ def _shares(network: Network, profile: Profile, split: Split, items: Sequence[It
 
 
 def _claim(layer: Layer, profile: Profile, items: Sequence[Item]) -> int:
-    entries = list(enumerate(profile.items.values()))
-    listed = [index for index, entry in entries if layer.operator in (entry.operators or ())]
-    candidates = [*listed, *(index for index, entry in entries if entry.operators is None)]
+    candidates = _candidates(layer, profile)
     if not candidates:
-        names = " or ".join(profile.items)
-        raise RequestError(
-            f"board {profile.name}: no item computes {layer.operator} (layer {layer.name})",
-            f"add it to the operators of {names} in boards.yaml, or leave the operators of one out",
-        )
+        raise RequestError(f"board {profile.name}: {_unclaimed(layer)}", _list_operator(profile))
     # If none supports it, its target explains why when it is asked for the code.
     return next((index for index in candidates if targets.supports(items[index].target, layer)), candidates[0])
+
+
+def _candidates(layer: Layer, profile: Profile) -> list[int]:
+    """Return the items that take a layer: those that list its operator, then those without a list."""
+    entries = list(enumerate(profile.items.values()))
+    listed = [index for index, entry in entries if layer.operator in (entry.operators or ())]
+    return [*listed, *(index for index, entry in entries if entry.operators is None)]
+
+
+def _unclaimed(layer: Layer) -> str:
+    return f"no item computes {layer.operator} (layer {layer.name})"
+
+
+def _list_operator(profile: Profile) -> str:
+    names = " or ".join(profile.items)
+    return f"add it to the operators of {names} in boards.yaml, or leave the operators of one out"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A layer that no item of a board computes; the target that was asked, empty if there is none, and the reason."""
+
+    layer: Layer
+    target: str
+    reason: str
+    remedy: str
+
+
+def refusals(network: Network, profile: Profile, items: Sequence[str] | None = None) -> list[Refusal]:
+    """Return all layers that the items of a board refuse, in their order; `items` as in `make`, without a split."""
+    of_board = _items(profile, items)
+    refused = []
+    for layer in network.layers:
+        if not _candidates(layer, profile):
+            refused.append(Refusal(layer, "", _unclaimed(layer), _list_operator(profile)))
+            continue
+        target = of_board[_claim(layer, profile, of_board)].target
+        if reason := targets.find(target).unsupported(layer):
+            refused.append(Refusal(layer, target, reason, "choose another target for that item with --items"))
+    return refused
 
 
 def tasks_from(layers: Sequence[Layer], shares: Sequence[Sequence[Share]], *, pipeline: bool) -> tuple[Task, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.core.text import plural
 from harness.core.time_units import duration
-from harness.report import differences
+from harness.report import confusion, differences
 from harness.report.chart import Chart
 from harness.report.drawing import draw
 from harness.report.network import FOLLOWS, LayerFacts, draw_both, launch_notes
@@ -16,7 +16,17 @@ from harness.report.proof_section import effort, parts, unseparated
 from harness.report.swimlanes import TASK
 from harness.report.swimlanes import draw as draw_swimlanes
 from harness.runs.entries import InputEntry, RunDocument
-from harness.runs.facts import Facts, acceptance, clean, effect_text, explanation, gather, output_texts
+from harness.runs.facts import (
+    Facts,
+    acceptance,
+    accuracy_notes,
+    accuracy_rows,
+    clean,
+    effect_text,
+    explanation,
+    gather,
+    output_texts,
+)
 
 SHOWN_PICTURES = 3  # the others are collapsed
 
@@ -62,6 +72,9 @@ def html(document: Mapping[str, Any]) -> str:
         networks=draw_both(run.graph, layer_facts(run)),
         network_note=times_note(run, gather(run)),
         changed_topics=changed_topics(run.previous),
+        accuracy=accuracy_rows(run.accuracy) if run.accuracy else (),
+        accuracy_notes=accuracy_notes(run.accuracy) if run.accuracy else (),
+        confusions=confusion.draw(run.accuracy) if run.accuracy else (),
         script=script("tables.js"),
     )
     return label_cells(found)

@@ -17,14 +17,16 @@ from harness.core.table import Table
 from harness.core.text import plural, shortened
 from harness.plan.conformance import ConformanceEntry
 from harness.report.proof_section import Group, effort, parts, unseparated
-from harness.runs.entries import DifferenceEntry, FailingEntry, LayerEntry, RunDocument, StreamEntry
+from harness.runs.entries import AccuracyEntry, DifferenceEntry, FailingEntry, LayerEntry, RunDocument, StreamEntry
 from harness.runs.facts import (
     acceptance,
+    accuracy_notes,
     bounded_texts,
     diagnosed,
     effect_text,
     engines_text,
     gather,
+    number_text,
     place,
     whole_text,
 )
@@ -50,6 +52,8 @@ def show(content: Content, report: Path, console: Console) -> None:
         console.show(Text(f"ONNX Runtime, whole network: {whole_text(output)}"))
     for text in bounded_texts(document):
         console.show(Text(text))
+    if document.accuracy:
+        console.show(_accuracy_table(document.accuracy), *map(Text, accuracy_notes(document.accuracy)))
     if document.fetch == "mismatch":
         console.show(Text("dumps with the hash of the reference stayed on the board (--fetch all fetches them)"))
     if document.conformance:
@@ -126,6 +130,15 @@ def _ratio_text(layers: Sequence[LayerEntry]) -> str:
         f"ONNX Runtime rounds {plural(len(bounded), 'layer')} in another way: each value is within its bound, the "
         f"largest difference is {ratio:.3g} of it (layer {name})"
     )
+
+
+def _accuracy_table(judged: AccuracyEntry) -> Table:
+    """Return a row for each number, and a column for each side."""
+    names = [column.name for column in judged.columns]
+    table = Table(judged.metric, *names, right=names, title=f"Accuracy against labels, layer {judged.layer}")
+    for number in judged.columns[-1].numbers:
+        table.add_row(number, *(number_text(number, column) for column in judged.columns))
+    return table
 
 
 def _traced_text(traced: ConformanceEntry) -> str:

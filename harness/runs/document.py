@@ -40,11 +40,12 @@ def conclude(
     failing: entries.FailingEntry | None,
     covered: Sequence[LayerCoverage],
     conformance: ConformanceEntry | None,
+    accuracy: entries.AccuracyEntry | None,
 ) -> RunDocument:
     """Return the whole run; BoardError if any activation was not compared.
 
     `failing` is the smallest failing case, `covered` the coverage of every layer, `conformance` the result of the
-    traces.
+    traces, `accuracy` that of the labels.
     """
     provenance, records, proof = origin(job, environment, setup), list(job.folder.chunks()), job.folder.read_proof()
     observations = Observations(
@@ -58,6 +59,7 @@ def conclude(
     content = dict(results)
     if not results.network_outputs:  # every layer is exact
         del content["network_outputs"]
+    judged: dict[str, Any] = {} if accuracy is None else {"accuracy": accuracy}
     return RunDocument(
         **dict(provenance),
         chunk=job.chunk,
@@ -65,6 +67,7 @@ def conclude(
         **accepted(job.request.accept, results.verdict),
         **content,
         failing=failing,
+        **judged,
         vectors_per_s=round(job.stimuli.count / provenance.wall_s, 1),
     )
 
@@ -172,7 +175,7 @@ def summary(document: RunDocument, folder: str) -> dict[str, Any]:
     )
     content = document.to_json()
     stream = {"stream": content["model"]["stream"]} if "stream" in content["model"] else {}
-    optional = [key for key in ("whole_network", "network_outputs", "accepted") if key in content]
+    optional = [key for key in ("whole_network", "network_outputs", "accepted", "accuracy") if key in content]
     return (
         {key: content[key] for key in (*kept, *optional)}
         | stream

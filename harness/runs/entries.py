@@ -457,6 +457,33 @@ class FailingEntry(Entries):
     note: Annotated[str, UNCHECKED]
 
 
+class ColumnEntry(Entries):
+    """The metrics of one side; `confusion` has a row for each label and a column for each decision.
+
+    None is a number that is not defined: R2 of targets that are all the same, errors of values that are not finite.
+    """
+
+    name: str
+    numbers: Mapping[str, Number | None]
+    confusion: Sequence[Sequence[int]] | None
+
+
+class AccuracyEntry(Entries):
+    """The outputs of the float model, of the reference and of the board, judged by labels.
+
+    `size` is the number of classes or of values, `layer` the last one.  `labels_sha256` is that of labels.npz.  Without
+    a float model `float_absent` says why.
+    """
+
+    metric: str
+    layer: str
+    size: int
+    labels_sha256: str
+    float_sha256: str | None
+    float_absent: str
+    columns: Sequence[ColumnEntry]
+
+
 class Results(Entries):
     """The verdict of a run, and all that leads to it."""
 
@@ -491,6 +518,7 @@ class RunDocument(Results, Chunking, Provenance):
     accepted: Annotated[str | None, CHECKED_BY_REQUEST] = None
 
     failing: Annotated[FailingEntry | None, CheckedBy("failing")] = None
+    accuracy: Annotated[AccuracyEntry | None, CheckedBy("accuracy")] = None
     vectors_per_s: Annotated[Number, CHECKED_BY_REQUEST]
     content_sha256: Annotated[str | None, CheckedBy("content")] = None
     files: Annotated[Mapping[str, str], CheckedBy("files")] = Field(default_factory=dict)

@@ -16,6 +16,8 @@ from harness.core.outcome import Outcome
 from harness.core.strict_json import number
 from harness.core.text import plural
 from harness.runs.entries import (
+    AccuracyEntry,
+    ColumnEntry,
     DiagnosisEntry,
     DifferenceEntry,
     DisagreementEntry,
@@ -281,3 +283,31 @@ def value_text(value: float | str) -> str:
         return "NaN"  # JSON does not keep its bits
     single = np.float32(value)
     return f"{single!s} (0x{int(single.view(np.uint32)):08x})"
+
+
+SHARES = ("top-1", "top-5")
+
+
+def number_text(name: str, column: ColumnEntry) -> str:
+    """Return a number of a column of accuracy for people: shares in percent, None as undefined."""
+    number = column.numbers.get(name)
+    if number is None:
+        return "undefined"
+    if isinstance(number, int):
+        return f"{number:,}"
+    return f"{number:.2%}" if name in SHARES else f"{number:.6g}"
+
+
+def accuracy_rows(judged: AccuracyEntry) -> list[tuple[str, list[str]]]:
+    """Return a row for each number: its name, and its text in each column."""
+    return [(name, [number_text(name, column) for column in judged.columns]) for name in judged.columns[-1].numbers]
+
+
+def accuracy_notes(judged: AccuracyEntry) -> list[str]:
+    """Return what a reader of the numbers has to know, as clauses."""
+    notes = [f"no column of the float model: {judged.float_absent}"] if judged.float_absent else []
+    if judged.metric == "accuracy":
+        notes.append("of equal scores the lowest class counts as larger")
+    if judged.metric == "accuracy" and judged.columns[-1].confusion is None:
+        notes.append(f"no confusion matrix of {judged.size:,} classes")
+    return notes

@@ -5,6 +5,7 @@ runs/<time>_<board>_<model>/
     model.onnx           the model, byte for byte
     plan/                the description of each item as text (`harness plan --load`), and the Petri net of all
     stimuli.npy          all vectors
+    labels.npz           their labels, if any, and float.onnx, the float model that they also judge
     chunks/00000.json    one finished chunk: comparisons and hashes
     boards/00000.json    the board that computed that chunk; traces.json, readings.json: the board of these
     reference/00000/     its dumps from the reference, one .npy per layer
@@ -69,7 +70,8 @@ REQUEST_KEYS = ("schema", "request", "name", "bundle", "kind", "profile", "board
 STOPPED = {"stopped", "part", "reason"}
 ATTEMPT_EVENTS = ({"began"}, {"board"}, STOPPED, {*STOPPED, "disagreement"})  # the keys of the lines of attempts.jsonl
 ATTEMPT_STARTS = ('{"began": "', '{"board": {', '{"stopped": "')  # the starts of these lines
-CONTENT = ("chunks/", "failing.npy", "model.onnx", "plan/", "reference/", "stimuli.npy", "target/")
+LABELS, FLOAT_MODEL = "labels.npz", "float.onnx"
+CONTENT = ("chunks/", "failing.npy", FLOAT_MODEL, LABELS, "model.onnx", "plan/", "reference/", "stimuli.npy", "target/")
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,16 @@ class RunFolder:
     def stimuli(self) -> Path:
         """All vectors, float32 (vectors, input width)."""
         return self.path / "stimuli.npy"
+
+    @property
+    def labels(self) -> Path:
+        """The labels of all vectors; see `harness.runs.labels`."""
+        return self.path / LABELS
+
+    @property
+    def float_model(self) -> Path:
+        """The float model that the labels also judge, byte for byte."""
+        return self.path / FLOAT_MODEL
 
     def dumps(self, kind: str, chunk: int) -> Path:
         """Return the folder of one chunk's dumps, created if missing; `kind` is `reference` or `target`."""

@@ -36,15 +36,18 @@ from harness.reference.coverage import require_codes
 from harness.reference.stimuli import Stimuli, stimuli
 from harness.reference.stream import StreamReference, reference_of
 from harness.reference.vector_files import from_file, require_indices
+from harness.runs import accuracy
 from harness.runs import folder as run_folder
+from harness.runs.accuracy import Labelled, LabelOptions
 from harness.runs.folder import REQUEST_SCHEMA, RunFolder
+from harness.runs.labels import MetricName
 
 ACCEPT_BOUND = "bound"
 """The value of `Request.accept`."""
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 Fetch: TypeAlias = Literal["all", "mismatch"]
 Floats: TypeAlias = Literal["all", "thresholds"]
-OPTIONAL = ("accept", "stream", "pulse", "steps")
+OPTIONAL = ("accept", "stream", "pulse", "steps", "labels", "metric", "float_model")
 """The options that a request without them does not name, as those of earlier versions."""
 LARGEST_CHUNK = 10_000
 CHUNK_BUDGET = 24 << 20
@@ -69,6 +72,9 @@ class Request:
     `accept` is `bound` if the verdict `within bound` is good.
 
     `reference` are the engines that confirm the reference, see `harness.reference.engines`.
+
+    `labels` is the path of a file of labels of the vectors, `metric` what they are for (None: what fits the output),
+    and `float_model` the float model that they also judge; None for the one that the model names.
 
     `trace` is how many executions are observed, step by step.  `plan` is a folder written by `harness plan -o`,
     which defines board, model and the options between `model` and `chunk`, except vectors and seed.  `run_folder` is
@@ -99,6 +105,9 @@ class Request:
     pulse: Count | None = None
     steps: Count | None = None
     reference: tuple[str, ...] = engines.ALWAYS
+    labels: str | None = None
+    metric: MetricName | None = None
+    float_model: str | None = None
 
     def document(self) -> dict[str, Any]:
         """Return the options as JSON types, without those that earlier versions did not have at their defaults."""
@@ -122,6 +131,7 @@ class Job:
     folder: RunFolder
     started: datetime
     reached: BoardIdentity | None = None
+    labelled: Labelled | None = None
 
     @property
     def plan(self) -> Plan:
@@ -188,6 +198,7 @@ class CheckedRequest:
     started: datetime
     kind: str = "run"
     unfinished: RunFolder | None = None
+    labelled: Labelled | None = None
 
 
 def check(request: Request, workspace: Workspace, kind: str = "run") -> CheckedRequest:
@@ -200,7 +211,8 @@ def check(request: Request, workspace: Workspace, kind: str = "run") -> CheckedR
         request, network = _streamed(request, workspace.model(request.model))
         schedule = planned(network, profiles.board(request.board), dataclasses.asdict(request))
     checked = _check(request, schedule, profiles.board(request.board), kind, None)
-    return dataclasses.replace(checked, request=_with_defaults(checked, workspace))
+    labelled = _labelled(checked, workspace)
+    return dataclasses.replace(checked, request=_with_defaults(checked, workspace), labelled=labelled)
 
 
 def _streamed(request: Request, network: Network) -> tuple[Request, Network]:
@@ -256,7 +268,23 @@ def check_unfinished(path: Path, workspace: Workspace) -> CheckedRequest:
     else:
         network = dataclasses.replace(workspace.model(str(folder.model)), name=document["name"])
         schedule = planned(network, board, dataclasses.asdict(request))
-    return _check(request, schedule, board, "run", folder)
+    checked = _check(request, schedule, board, "run", folder)
+    labelled = accuracy.stored(folder, schedule, checked.stimuli)
+    if request.labels is not None and labelled is None:
+        raise RequestError(f"{folder.labels}: the labels of the run are missing", "start a new run")
+    return dataclasses.replace(checked, labelled=labelled)
+
+
+def _labelled(checked: CheckedRequest, workspace: Workspace) -> Labelled | None:
+    """Return the labels of a new run; RequestError if they do not fit the vectors, which must be those of a file."""
+    request = checked.request
+    if request.labels is not None and request.vectors.isdecimal():
+        raise RequestError(
+            f"--labels {request.labels}: labels are those of vectors from a file, and --vectors is a number",
+            "give both files: --vectors FILE --labels FILE",
+        )
+    options = LabelOptions(request.labels, request.metric, request.float_model)
+    return accuracy.labelled(options, checked.plan, checked.stimuli, workspace)
 
 
 def unfinished_request(path: Path) -> Request:
@@ -333,6 +361,8 @@ def build(checked: CheckedRequest, workspace: Workspace) -> Job:
     if folder is None:
         folder = _new_folder(request, workspace, board, network, checked.started)
         plan_folder.write(schedule, checked.assessment, folder.plan)
+        if checked.labelled:
+            checked.labelled.save(folder)
         document = {
             "request": request.document(),
             "name": network.name,
@@ -358,6 +388,7 @@ def build(checked: CheckedRequest, workspace: Workspace) -> Job:
         checked.stimuli,
         folder,
         checked.started,
+        labelled=checked.labelled,
     )
 
 

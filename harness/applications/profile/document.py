@@ -22,6 +22,7 @@ from harness.core.document import UNCHECKED, CheckedBy, Content, Document, Entri
 from harness.core.installation import module_of
 from harness.model.network import Network
 from harness.operators.base import Layer
+from harness.operators.operations import moved_bytes
 from harness.runs.entries import HarnessEntry, MeasurementDocument, PartEntry
 from harness.runs.job import Job
 from harness.runs.measurement.base import Base
@@ -218,12 +219,6 @@ def _node(
         base=before,
         ratio=amount / before if before else None,
     )
-
-
-def moved_bytes(layer: Layer) -> int:
-    """Return the bytes of the constants, the inputs and the output of a layer for one vector, each once."""
-    constants = sum(np.asarray(value).nbytes for value in layer.constants().values())
-    return constants + sum(tensor.size * tensor.dtype.itemsize for tensor in (*layer.inputs, layer.output))
 
 
 def processor_times(cpu: Mapping[Quantity, Cpu], column: int, tasks: int) -> dict[str, float | None]:

@@ -14,6 +14,7 @@ COMMANDS = (
     "convert",
     "hybrid",
     "analyse",
+    "cost",
     "optimise",
     "show",
     "view",
@@ -27,4 +28,4 @@ MODULES = {name: registry.COMMANDS.get(f"models {name}", f".{name}") for name in
 
 @click.group("models", cls=LazyGroup, package=__name__, modules=MODULES)
 def command() -> None:
-    """Import, quantise, transform, convert, combine, analyse, optimise, show, view, test networks; list operators."""
+    """Import, quantise, transform, convert, analyse, show and test networks; list costs and operators."""

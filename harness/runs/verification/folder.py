@@ -19,7 +19,7 @@ from harness.core.errors import RequestError
 from harness.core.file_digest import file_sha256
 from harness.core.installation import revision
 from harness.core.safe_io import read_document
-from harness.runs.folder import ChunkRecord, RunFolder, content_sha256, envelope_of
+from harness.runs.folder import FLOAT_MODEL, LABELS, ChunkRecord, RunFolder, content_sha256, envelope_of
 from harness.runs.measurement.request import CPU_FILES
 from harness.runs.verification.claims import ContradictionError, Progress, UncheckedError, listed
 
@@ -88,6 +88,8 @@ def files(evidence: Evidence, progress: Progress) -> str:
     found = set(plain(evidence.path))
     without_use = set() if found & registry.PARTS.keys() else found & {*CPU_FILES.values()}
     written = {name for name in found - without_use if _KNOWN.fullmatch(name)}
+    if evidence.request.get("labels") is not None:
+        written |= {LABELS, FLOAT_MODEL}
     chunks = {Path(name).stem for name in found if name.startswith("chunks/")}
     empty = {"chunks"} | {f"{kind}/{name}" for kind in ("reference", "target") for name in chunks}
     return require_files(evidence, evidence.run["files"], written, progress, empty)

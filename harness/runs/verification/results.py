@@ -26,6 +26,7 @@ from harness.plan.plan import Plan
 from harness.reference import Reference, SpecificationReference, engines, stream
 from harness.reference.coverage import Coverage
 from harness.reference.stimuli import Stimuli
+from harness.runs import accuracy as labels
 from harness.runs import chunks, tracing
 from harness.runs.chunks import Chunk
 from harness.runs.counterexample import FILE, case, first_difference, has_none
@@ -282,6 +283,29 @@ def _require_first_vectors(outputs: Outputs, traced: Array) -> None:
     """Require that the traced vectors are the first of the run."""
     if dumps.sha256(np.asarray(traced)) != dumps.sha256(outputs.vectors.chunk(0, len(traced))):
         raise ContradictionError(f"traces/{tracing.VECTORS_FILE} does not hold the first vectors of the run")
+
+
+def has_labels(outputs: Outputs) -> bool:
+    """Return whether a run asked for labels, has them, or states an accuracy."""
+    evidence = outputs.evidence
+    asked = evidence.request.get("labels") is not None
+    return asked or evidence.run.get("accuracy") is not None or RunFolder(evidence.path).labels.exists()
+
+
+def accuracy(outputs: Outputs, progress: Progress) -> str:
+    """Check that the accuracy follows from the labels, the dumps and the float model in the folder."""
+    evidence, folder = outputs.evidence, RunFolder(outputs.evidence.path)
+    said, asked = evidence.run.get("accuracy"), evidence.request
+    labelled = labels.stored(folder, outputs.plan, outputs.vectors)
+    if labelled is None or said is None or asked.get("labels") is None:
+        raise ContradictionError(f"request.json, labels.npz and {RUN} do not all have labels, or all none")
+    require_equal("request.json, metric,", asked.get("metric") or labelled.labels.metric, labelled.labels.metric)
+    if asked.get("float_model") is not None and labelled.float_model is None:
+        raise ContradictionError("request.json names a float model, and float.onnx is not in the folder")
+    with progress("computing the accuracy again", outputs.vectors.count) as bar:
+        found = labels.evaluate(labelled, folder, outputs.plan, outputs.vectors, bar.advance)
+    require_equal(f"{RUN}, accuracy,", said, found, close=LAST_DIGITS)
+    return f"{found.metric} of {plural(len(found.columns), 'column')} over {outputs.vectors.count:,} vectors, again"
 
 
 def failing(outputs: Outputs) -> str:

@@ -102,6 +102,8 @@ def _of_run(outputs: Outputs, scope: VerificationScope, progress: Progress) -> I
     if outputs.evidence.request.get("floats") is not None or outputs.evidence.run.get("proof"):
         yield from _of_proof(outputs, scope, progress)
     yield claim("failing", lambda: results.failing(outputs))
+    if results.has_labels(outputs):
+        yield claim("accuracy", lambda: results.accuracy(outputs, progress))
     yield claim("verdict", lambda: results.verdict(outputs, reference.covered))
 
 

@@ -63,3 +63,24 @@ def test_the_campaigns_run_every_night_too() -> None:
     assert github["jobs"]["campaigns"]["steps"][-1] == {"run": "make campaigns"}
     assert gitlab["campaigns"]["script"] == ["make campaigns"]
     assert re.search(r"^campaigns:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["network-github.yml", "network-gitlab-ci.yml"])
+def test_each_change_of_a_network_is_run_by_the_installed_wheel(name: str) -> None:
+    document = read(ROOT / "ci" / name)
+    job = document.get("jobs", document)["network"]
+    shown = [*job.get("before_script", ()), *job.get("script", ())]
+    shown += [step["run"] for step in job.get("steps", ()) if "run" in step]
+    assert '.venv/bin/pip install --quiet "$WHEEL"' in shown
+    wheel = (document.get("env") or job["variables"])["WHEEL"]
+    assert re.fullmatch(r"onnx_harness-[0-9.]+-py3-none-any\.whl", wheel)
+    commands = [shlex.split(line) for line in shown if line.startswith(".venv/bin/harness ")]
+    assert [words[1] for words in commands] == ["models", "run"]
+    for words in commands:
+        command, rest = cli.get_command(click.Context(cli), words[1]), words[2:]
+        if isinstance(command, click.Group):
+            command, rest = command.get_command(click.Context(command), words[2]), words[3:]
+        assert command is not None
+        command.make_context(words[1], [*rest])
+        with pytest.raises(click.NoSuchOption):
+            command.make_context(words[1], [*rest, "--nonsense"])

@@ -1,0 +1,1 @@
+"""The costs of a network, layer by layer, before it runs."""
