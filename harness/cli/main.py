@@ -32,6 +32,7 @@ COMMANDS = (
         "open",
         "prove",
         "trace",
+        "judge",
         "decide",
         "measure",
         "profile",

@@ -1,0 +1,67 @@
+"""Sentences about a judgement, for the terminal and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.applications.judge.document import ArithmeticEntry, JudgementDocument, LayerEntry
+from harness.core.outcome import Outcome
+from harness.core.text import plural
+
+MOST_CAUSES = 3
+"""Causes of one layer that are listed."""
+
+
+def arithmetic_text(entry: ArithmeticEntry) -> str:
+    """Return what one arithmetic explains, as a sentence."""
+    where = plural(len(entry.layers), "layer")
+    causes = [entry.cause, *entry.also]
+    others = f"; or {len(causes) - MOST_CAUSES} more that give the same here" if len(causes) > MOST_CAUSES else ""
+    text = f"all {entry.values:,} differing values of {where} ({', '.join(entry.layers)}) are explained by: "
+    text += "; or ".join(causes[:MOST_CAUSES]) + others
+    if entry.specification:
+        text += f"; specification: {entry.specification}"
+    if entry.contradicted_in:
+        text += f"; not in {', '.join(entry.contradicted_in)}, where it would show"
+    return text
+
+
+def unexplained(document: JudgementDocument) -> Iterator[str]:
+    """Yield what is known about differences without a known arithmetic, those within their bounds in one line."""
+    within = [layer.name for layer in document.layers if layer.name in document.unexplained and not layer.own]
+    if within:
+        yield f"within their bounds, by arithmetic that is not known here: {', '.join(within)}"
+    for layer in document.layers:
+        if layer.name in document.unexplained and layer.own:
+            yield f"{layer.name}: {unexplained_text(layer)}"
+
+
+def unexplained_text(layer: LayerEntry) -> str:
+    """Return what is known about the differences of a layer that no known arithmetic explains."""
+    if layer.nearest is None:
+        return f"no known arithmetic explains its differences: {layer.seen}" if layer.seen else "not explained"
+    nearest = layer.nearest
+    unchecked = f", {layer.unchecked:,} not checked" if layer.unchecked else ""
+    return (
+        f"no known arithmetic explains all differences; partly: {nearest.cause} ({nearest.explained:,} of "
+        f"{nearest.checked:,} differing values, {nearest.contradicted:,} values contradict it{unchecked})"
+    )
+
+
+def remarks(document: JudgementDocument) -> Iterator[str]:
+    """Yield what a reader must know beside the numbers."""
+    yield from document.notes
+    for layer in document.layers:
+        if layer.notes:
+            yield f"{layer.name}: {'; '.join(layer.notes)}"
+    if document.verdict == Outcome.DIFFERS:
+        yield from document.problems
+    if document.unmatched:
+        shown = ", ".join(document.unmatched[:10])
+        more = f" and {len(document.unmatched) - 10} more" if len(document.unmatched) > 10 else ""
+        yield f"not in the model: {shown}{more}"
+    if not document.tried_on_real_files:
+        yield (
+            f"the reader of {document.format} was written from public documentation: "
+            "not tried on files of the real tool"
+        )
