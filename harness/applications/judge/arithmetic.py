@@ -54,7 +54,9 @@ def engine_models(layer: Layer, inputs: Sequence[Array]) -> Iterator[FaultModel]
     elif isinstance(layer, Contraction) and layer.dtype.kind in "iu":
         yield from _of_sums(layer, layer.accumulate()(*inputs))
     elif layer.dtype == np.float32:
-        flushed = _flushed(layer.prepare()(*map(_flushed, inputs)))
+        evaluate = layer.prepare()
+        yield FaultModel("subnormal results are flushed to zero", "they are kept", _flushed(evaluate(*inputs)))
+        flushed = _flushed(evaluate(*map(_flushed, inputs)))
         yield FaultModel("subnormal inputs and results are flushed to zero", "they are kept", flushed)
 
 
@@ -86,11 +88,13 @@ def _of_sums(layer: Contraction, acc: Integers) -> Iterator[FaultModel]:
         cause = f"the product is Q31 fixed point with {words}, m from {scales}"
         output = codes.saturate(scheme(sums, multiplier).astype(np.float64))
         yield FaultModel(cause, right, layer.arranged(output))
-    for name, nearest in POWERS.items():
-        product = sums * np.exp2(nearest(np.log2(exact)))
+    powers = {name: np.exp2(nearest(np.log2(exact))) for name, nearest in POWERS.items()}
+    for name, power in powers.items():
+        if (power == layer.multiplier).all():
+            continue  # the model has it
         for words, rounding in ROUNDINGS.items():
             cause = f"m is the {name} power of two, {words}"
-            yield FaultModel(cause, layer.scales.formula, layer.arranged(codes.saturate(rounding(product))))
+            yield FaultModel(cause, layer.scales.formula, layer.arranged(codes.saturate(rounding(sums * power))))
     v = contraction_faults.product(layer, sums).astype(np.float64)
     yield from (model._replace(output=layer.arranged(model.output)) for model in _of_ranges(v, codes))
 

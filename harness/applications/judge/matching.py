@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,8 +17,10 @@ from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.tensor import CODES, Tensor, integer_limits
 
-NEAR = 1e-3
+NEAR = 1e-4
 """Share of a step by which a number may miss its code; engines round scale * (code - zero_point) variously."""
+LEVELS = 200
+"""Units in the last place of a short float that a number of up to 255 steps may miss its code by."""
 RESHAPES = ("Flatten", "Reshape", "Squeeze")
 """Operators that keep the order of values in ONNX, which engines with the channels last keep too."""
 COMPARED_ORDERS = 16
@@ -87,10 +90,12 @@ def match(network: Network, dumps: Dumps, layout: Layout | None = None) -> Match
     tensors |= {layer.output.name: layer.output for layer in network.layers}
     scales, matched = quantisations(network), Matched()
     names, matched.unmatched = _names(network, [*dumps.tensors])
+    usual = layout or _common_layout([(tensors[own].shape, dumps.tensors[theirs]) for own, theirs in names.items()])
     for name, theirs in names.items():
         dumped, tensor = dumps.tensors[theirs], tensors[name]
         try:
-            matched.activations[name] = _activation(tensor, dumped, layout or dumped.layout, scales.get(name))
+            order = _order_of(tensor, dumped, layout or dumped.layout, usual)
+            matched.activations[name] = _activation(tensor, dumped, order, scales.get(name))
         except MismatchError as error:
             called = "" if theirs == name else f" ({theirs!r} in the dumps)"
             matched.problems.append(f"{name!r}{called} is not compared: {error}")
@@ -157,18 +162,12 @@ def _plain(name: str) -> str:
     return "_".join(re.findall(r"[a-z0-9]+", without.lower()))
 
 
-def _activation(tensor: Tensor, dumped: DumpedTensor, layout: Layout | None, scale: Quantisation | None) -> Activation:
-    """Return the values of an activation; MismatchError if shape or type is another one."""
+def _activation(tensor: Tensor, dumped: DumpedTensor, order: Layout, scale: Quantisation | None) -> Activation:
+    """Return the values of an activation; MismatchError if the type is another one."""
     notes: list[str] = []
-    for part in dumped.parts:
-        if not tensor.size or part.size % tensor.size or not part.size:
-            raise MismatchError(f"{part.place} has shape {part.shape}, and a vector has {tensor.shape_text} values")
-    orders = {_order(tensor.shape, part.shape, layout) for part in dumped.parts}
-    if len(orders) > 1:
-        raise MismatchError("its files have their axes in different orders")
-    order = None
-    if orders.pop() == "nhwc":
-        order = np.argsort(_channels_last(tensor.shape), kind="stable")
+    places = None
+    if order == "nhwc":
+        places = np.argsort(_channels_last(tensor.shape), kind="stable")
         notes.append("read with the channels last")
     if _holds_codes(tensor, dumped, scale):
         scale, note = Quantisation(1.0, 0), f"whole numbers of {dumped.dtype} read as codes"
@@ -176,7 +175,7 @@ def _activation(tensor: Tensor, dumped: DumpedTensor, layout: Layout | None, sca
     else:
         convert, note = _conversion(tensor.dtype, dumped, scale)
     notes += [note] if note else []
-    return Activation(tensor, dumped, dumped.size // tensor.size, tuple(notes), order, convert)
+    return Activation(tensor, dumped, dumped.size // tensor.size, tuple(notes), places, convert)
 
 
 def _holds_codes(tensor: Tensor, dumped: DumpedTensor, scale: Quantisation | None) -> bool:
@@ -202,21 +201,54 @@ def step_of(activation: Activation) -> float | None:
     return step if (np.abs(whole - np.rint(whole)) <= NEAR * np.maximum(whole, 1)).all() else None
 
 
-def _order(own: tuple[int, ...], theirs: tuple[int, ...], layout: Layout | None) -> str:
-    """Return the order of the axes of a file; MismatchError for a shape that is none of the activation."""
-    is_image = len(own) > 1 and own[0] > 1 and int(np.prod(own[1:])) > 1
-    first, last = _without_ones(own), _without_ones((*own[1:], own[0]))
-    for begin in (1, 0):
-        rest = _without_ones(theirs[begin:])
-        if rest == first and not (layout == "nhwc" and rest == last):
-            if layout == "nhwc" and is_image:
-                raise MismatchError(f"it has shape {theirs}, which is no shape with the channels last")
-            return "nchw"
-        if rest == last and is_image and layout != "nchw":
-            return "nhwc"
-    if len(theirs) <= 2 and (len(theirs) < 2 or theirs[1] == int(np.prod(own))):
-        return "nhwc" if layout == "nhwc" and is_image else "nchw"
-    raise MismatchError(f"it has shape {theirs}, and a vector of the model has {'x'.join(map(str, own)) or '1'}")
+def _order_of(tensor: Tensor, dumped: DumpedTensor, layout: Layout | None, usual: Layout | None) -> Layout:
+    """Return the order of the axes; MismatchError if a file has another shape, or files have different orders.
+
+    Where both orders fit, it is `layout`, or else the `usual` one of the other tensors, or that of ONNX.
+    """
+    found: set[Layout] = set()
+    for part in dumped.parts:
+        if not tensor.size or part.size % tensor.size or not part.size:
+            raise MismatchError(f"{part.place} has shape {part.shape}, and a vector has {tensor.shape_text} values")
+        orders = _orders(tensor.shape, part.shape)
+        if not orders:
+            raise MismatchError(f"it has shape {part.shape}, and a vector of the model has {tensor.shape_text}")
+        if layout is not None and layout not in orders and _is_image(tensor.shape):
+            raise MismatchError(f"it has shape {part.shape}, which is no shape of layout {layout}")
+        wanted = layout or (usual if len(orders) > 1 and _is_whole(part.shape) else None)
+        found.add(wanted if wanted in orders else orders[0])
+    if len(found) > 1:
+        raise MismatchError("its files have their axes in different orders")
+    return found.pop()
+
+
+def _is_whole(shape: tuple[int, ...]) -> bool:
+    """Return whether a shape has the axes of images; a row has its values in the order of ONNX, if nothing is said."""
+    return len(_without_ones(shape)) > 2
+
+
+def _common_layout(pairs: Sequence[tuple[tuple[int, ...], DumpedTensor]]) -> Layout | None:
+    """Return the layout of all tensors with only one; None if they differ, or if there are none."""
+    orders = [_orders(own, part.shape) for own, dumped in pairs if _is_image(own) for part in dumped.parts]
+    certain = {found[0] for found in orders if len(found) == 1}
+    return certain.pop() if len(certain) == 1 else None
+
+
+def _is_image(shape: tuple[int, ...]) -> bool:
+    return len(shape) > 1 and shape[0] > 1 and math.prod(shape[1:]) > 1
+
+
+def _orders(own: tuple[int, ...], theirs: tuple[int, ...]) -> tuple[Layout, ...]:
+    """Return the orders of axes in which a file with a shape can have an activation; without axes, both."""
+    first, last = _without_ones(own), _without_ones((*own[1:], own[0])) if own else ()
+    rests = [_without_ones(theirs[begin:]) for begin in (1, 0)]
+    is_row = len(theirs) < 2 or (len(theirs) == 2 and theirs[1] == math.prod(own))
+    found: list[Layout] = []
+    if first in rests or is_row:
+        found.append("nchw")
+    if _is_image(own) and (last in rests or is_row):
+        found.append("nhwc")
+    return tuple(found)
 
 
 def _without_ones(shape: Sequence[int]) -> tuple[int, ...]:
@@ -271,7 +303,8 @@ def _to_codes(
         note = (
             f"numbers of {stored}" if stated is None else f"{stored} times {stated.scale:g}, from {stated.zero_point}"
         )
-        return lambda x: _nearest(dtype, (x.astype(np.float64) - source.zero_point) * source.scale, scale), note
+        near = max(NEAR, LEVELS * float(np.finfo(stored).eps)) if stored.kind == "f" else NEAR
+        return lambda x: _nearest(dtype, (x.astype(np.float64) - source.zero_point) * source.scale, scale, near), note
     if stored == dtype:
         return lambda x: (x.astype(dtype, copy=False), None), ""
     if stored.itemsize == 1 and stored.kind in "iu":
@@ -285,12 +318,14 @@ def _to_codes(
     return narrowed, f"codes of {stored}"
 
 
-def _nearest(dtype: np.dtype[Any], numbers: Array, scale: Quantisation) -> tuple[Array, Array | None]:
-    """Return the nearest codes of numbers, and where a number is none of theirs."""
+def _nearest(
+    dtype: np.dtype[Any], numbers: Array, scale: Quantisation, near: float = NEAR
+) -> tuple[Array, Array | None]:
+    """Return the nearest codes of numbers, and where a number is farther than a share of a step from them."""
     low, high = integer_limits(dtype)
     with np.errstate(all="ignore"):
         steps = numbers / scale.scale + scale.zero_point
         rounded = np.rint(steps)
-        off = ~((np.abs(steps - rounded) <= NEAR) & (rounded >= low) & (rounded <= high))
+        off = ~((np.abs(steps - rounded) <= near) & (rounded >= low) & (rounded <= high))
     codes = np.clip(np.nan_to_num(rounded, nan=low, posinf=high, neginf=low), low, high).astype(dtype)
     return codes, off if off.any() else None

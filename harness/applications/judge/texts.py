@@ -38,6 +38,8 @@ def unexplained(document: JudgementDocument) -> Iterator[str]:
 
 def unexplained_text(layer: LayerEntry) -> str:
     """Return what is known about the differences of a layer that no known arithmetic explains."""
+    if layer.off:
+        return f"{layer.off:,} values lie between the codes of the model, so that no arithmetic of its sums is searched"
     if layer.nearest is None:
         return f"no known arithmetic explains its differences: {layer.seen}" if layer.seen else "not explained"
     nearest = layer.nearest

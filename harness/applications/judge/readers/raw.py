@@ -47,10 +47,10 @@ class _Description(BaseModel):
 
 
 def fits(path: Path) -> bool:
-    """Return whether the path is a description, or a folder with one."""
+    """Return whether the path is a description in YAML, or a folder with one; other JSON is Polygraphy's."""
     if path.is_dir():
         return _description(path) is not None
-    return path.suffix in (".yaml", ".yml") or path.name in DESCRIPTIONS
+    return path.suffix in (".yaml", ".yml")
 
 
 def _description(folder: Path) -> Path | None:
