@@ -13,12 +13,13 @@ from harness.applications.judge import conclusion, readers
 from harness.applications.judge.document import JudgementDocument
 from harness.applications.judge.dumps import Layout
 from harness.applications.judge.judgement import Judge
-from harness.applications.judge.matching import match
+from harness.applications.judge.matching import DumpedInputs, match
 from harness.core.arrays import Array
 from harness.model.graph import parse
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.reference import stimuli
+from harness.reference.stimuli import Stimuli
 from harness.reference.vector_files import from_file
 from tests.support import builders
 
@@ -89,12 +90,12 @@ def judge(
         path = folder / "dumps.npz"
         np.savez(path, allow_pickle=False, **dumps)
         dumps = path
-    stated = None
+    read = readers.read(dumps, network)
+    matched = match(network, read, layout)
+    stated: Stimuli | None = DumpedInputs.of(network, matched)
     if values is not None:
         np.save(folder / "vectors.npy", values)
         stated = from_file(folder / "vectors.npy", network)
-    read = readers.read(dumps, network)
-    matched = match(network, read, layout)
     judging = Judge(network, matched, stated, **options)
     result = judging.run(lambda _: None)
     about: dict[str, Any] = {"engine": None, "dumps": str(dumps), "vectors_from": None, "files": {}}

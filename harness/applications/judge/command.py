@@ -57,6 +57,11 @@ STYLES = {Outcome.IDENTICAL: "bold green", Outcome.WITHIN_BOUND: "bold yellow", 
     show_default=True,
     help="Search for the arithmetic that explains the differences.",
 )
+@click.option(
+    "--reference",
+    type=click.Path(path_type=Path),
+    help="Folder that keeps the reference for the next engine with these vectors; it is written if it is new.",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="New folder for judgement.json and report.html.")
 @accepting
 @as_json
@@ -72,6 +77,7 @@ def command(
     kind: str | None,
     layout: str | None,
     explains: bool,
+    reference: Path | None,
     out: Path | None,
     accept: str | None,
 ) -> int:
@@ -85,7 +91,7 @@ def command(
     """
     from harness.applications.judge import conclusion, readers
     from harness.applications.judge.judgement import Judge
-    from harness.applications.judge.matching import match
+    from harness.applications.judge.matching import DumpedInputs, match
     from harness.core.file_digest import file_sha256
     from harness.reference.vector_files import from_file, require_indices
 
@@ -100,14 +106,16 @@ def command(
             f"{dumps}: none of its {plural(len(matched.unmatched), 'tensor')} ({theirs}) is of model {network.name}",
             f"these are dumps of another model; names of this one: {', '.join(_names(network)[:5])}",
         )
-    stimuli = from_file(vectors, network) if vectors else None
-    if stimuli and vectors:
-        require_indices(vectors, network, stimuli)
-    judge = Judge(network, matched, stimuli, explains=explains)
+    stimuli = from_file(vectors, network) if vectors else DumpedInputs.of(network, matched)
+    if stimuli:
+        require_indices(vectors or dumps, network, stimuli)
+    elif reference:
+        raise RequestError("--reference needs the vectors of the engine", "give --vectors FILE, or dump the inputs too")
+    judge = Judge(network, matched, stimuli, explains=explains, reference=reference)
     with console.progress(f"judging {engine or dumps.name}", judge.vectors) as bar:
         judgement = judge.run(bar.advance)
     about: dict[str, Any] = {"engine": engine, "dumps": str(dumps)}
-    about["vectors_from"] = str(vectors) if vectors else "the dumps" if judge.reads_inputs else None
+    about["vectors_from"] = stimuli.origin if stimuli else None
     about["files"] = {str(file): file_sha256(file) for file in conclusion.files_of(dumps)} if out else {}
     document = conclusion.document(network, judge, judgement, read, matched, about)
     console.show(*summary(document))
@@ -170,7 +178,8 @@ def _table(document: JudgementDocument) -> Table:
         differ = "-" if layer.differing is None else f"{layer.differing:,}"
         own = f"{layer.own:,}" if layer.own_compared else "-"
         ratio = f"{layer.ratio:.2g}" if layer.claim == "bounded" and layer.unequal else "-"
-        largest = f"{layer.largest:,.4g} {layer.unit}" if layer.differing else "-"
+        unit = "code" if layer.unit == "codes" and layer.largest == 1 else layer.unit
+        largest = f"{layer.largest:,.4g} {unit}" if layer.differing else "-"
         cells = (name, layer.operator, layer.name_in_dumps, f"{layer.compared:,}", differ, own, ratio, largest)
         table.add_row(*map(Text, cells))
     return table

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from harness.applications.judge.arithmetic import Chain
 from harness.applications.judge.explanation import MOST_LAYERS, Explanation
 from harness.applications.judge.float_evaluation import prepared
 from harness.applications.judge.matching import Matched, Rows
+from harness.applications.judge.stored_reference import Reference, StoredReference
 from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.base import Evaluate, Layer
@@ -94,17 +96,24 @@ class Judgement:
 class Judge:
     """The comparison of a network and matched dumps; `stimuli` are the vectors that the engine had, if they are known.
 
-    `explains` is whether causes of differences are searched.
+    `explains` is whether causes of differences are searched.  `reference` is a folder that keeps the reference.
     """
 
-    def __init__(self, network: Network, matched: Matched, stimuli: Stimuli | None, *, explains: bool = True) -> None:
+    def __init__(
+        self,
+        network: Network,
+        matched: Matched,
+        stimuli: Stimuli | None,
+        *,
+        explains: bool = True,
+        reference: Path | None = None,
+    ) -> None:
         self.network, self.activations, self.stimuli = network, matched.activations, stimuli
         self.explains = explains
         self.evaluate: dict[str, Evaluate] = {layer.name: prepared(layer) for layer in network.layers}
-        self.specification = SpecificationReference(network, prepare=lambda layer: self.evaluate[layer.name])
+        specification = SpecificationReference(network, prepare=lambda layer: self.evaluate[layer.name])
         self.has_tolerance = any(layer.errors.has_tolerance for layer in network.layers)
         self.bounded_at_once = effort(network, set(self.activations))[1]
-        self.reads_inputs = not stimuli and all(tensor.name in self.activations for tensor in network.inputs)
         dumped = [index for index, layer in enumerate(network.layers) if layer.output.name in self.activations]
         self.layers = {index: LayerJudgement(network.layers[index], index) for index in dumped}
         outputs = output_names(network)
@@ -117,6 +126,10 @@ class Judge:
         self.vectors = min(counts.values(), default=0)
         self.problems = list(matched.problems)
         self._require_counts(counts)
+        self.stored = None
+        if reference and stimuli and stimuli.count == self.vectors:
+            self.stored = StoredReference(reference, network, stimuli, specification)
+        self.specification: Reference = self.stored or specification
         missing = [name for name in outputs if name not in self.activations]
         self._result = Judgement(
             list(self.layers.values()), [one for one, _ in self.decided.values()], self.vectors, outputs, missing,
@@ -135,7 +148,7 @@ class Judge:
         if self.stimuli and self.stimuli.count != self.vectors:
             self.problems.append(f"the dumps have {self.vectors:,} vectors, and --vectors {self.stimuli.count:,}")
             self.vectors = min(self.vectors, self.stimuli.count)
-        if not self.stimuli and not self.reads_inputs:
+        if not self.stimuli:
             self.problems.append("the inputs of the network are not known: give --vectors, or dump them too")
 
     @property
@@ -152,6 +165,8 @@ class Judge:
             stop = min(start + at_once, self.vectors)
             _Block(self, start, stop).compare()
             advance(stop - start)
+        if self.stored:
+            self.stored.finish()
         self._result.vectors = self.vectors
         return self._result
 
@@ -196,9 +211,6 @@ class _Block:
         if judge.stimuli:
             vectors = judge.stimuli.chunk(self._start, self._stop)
             self._values |= self._network.values(vectors)
-        elif judge.reads_inputs:
-            self._values |= {name: rows.values for name, rows in dumped.items()}
-            vectors = self._network.vectors(self._values)
         else:
             self._values |= {name: rows.values for name, rows in dumped.items()}
             return
@@ -237,36 +249,41 @@ class _Block:
             self._changed.add(name)
 
     def _compare_layer(self, judged: LayerJudgement, rows: Rows) -> None:
-        name, judge = judged.layer.output.name, self._judge
-        values = rows.values
+        """Compare the values of the engine with the reference, and with what is specified for its inputs."""
+        name, values = judged.layer.output.name, rows.values
         judged.compared += values.size
         judged.off += 0 if rows.off is None else int(np.count_nonzero(rows.off))
         reference, local = self._reference.get(name), self._local.get(name)
         if reference is None:
             judged.differing = None
         else:
-            comparison = compare(reference, values, self._start)
-            if judged.differing is not None:
-                judged.differing += comparison.differing
-            judged.first = judged.first or comparison.first
-            if comparison.differing or rows.off is not None:
-                self._changed.add(name)
-                judged.largest = max(judged.largest, _largest(reference, values))
-            if name in judge.decided:
-                self._decide(reference, rows, *judge.decided[name])
+            self._compare_reference(judged, rows, reference)
+        specified = local if local is not None else reference
         if rows.nan is not None:
-            specified = local if local is not None else reference
             expected = np.zeros(values.shape, bool) if specified is None else _is_nan(specified)
             judged.nan += int(np.count_nonzero(rows.nan & ~expected))
         if local is None:
             return
         judged.own_compared += values.size
-        if judge.explains and judged.sample is None and not judged.chain:
+        if self._judge.explains and judged.sample is None and not judged.chain:
             judged.sample = self._sample(judged, local, values)
-        if local is reference and name not in self._changed:
-            return
-        if difference_map(local, values).any():
+        is_equal = local is reference and name not in self._changed
+        if not is_equal and difference_map(local, values).any():
             self._unequal.append(judged.index)
+
+    def _compare_reference(self, judged: LayerJudgement, rows: Rows, reference: Array) -> None:
+        name, values = judged.layer.output.name, rows.values
+        if _is_nan(reference).any():
+            self._problem(f"{judged.layer.name}: a specified value is NaN, whose bits IEEE 754 leaves open")
+        comparison = compare(reference, values, self._start)
+        if judged.differing is not None:
+            judged.differing += comparison.differing
+        judged.first = judged.first or comparison.first
+        if comparison.differing or rows.off is not None:
+            self._changed.add(name)
+            judged.largest = max(judged.largest, _largest(reference, values))
+        if name in self._judge.decided:
+            self._decide(reference, rows, *self._judge.decided[name])
 
     def _sample(self, judged: LayerJudgement, local: Array, values: Array) -> Case:
         rows = slice(max(SAMPLED // judged.layer.size, 1))

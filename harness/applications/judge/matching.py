@@ -16,6 +16,7 @@ from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.base import Layer
 from harness.operators.tensor import CODES, Tensor, integer_limits
+from harness.reference.stimuli import Stimuli
 
 NEAR = 1e-4
 """Share of a step by which a number may miss its code; engines round scale * (code - zero_point) variously."""
@@ -115,6 +116,31 @@ def _keep_order(activations: dict[str, Activation], layer: Layer) -> None:
     if stored.tobytes() == moved.tobytes() and image.dumped.dtype == row.dumped.dtype:
         notes = (*row.notes, f"in the order of {image.tensor.name}, with the channels last")
         activations[layer.output.name] = replace(row, order=image.order, notes=notes)
+
+
+class DumpedInputs(Stimuli):
+    """The inputs of the network in the dumps as vectors."""
+
+    def __init__(self, network: Network, activations: Mapping[str, Activation]) -> None:
+        self._network = network
+        self._inputs = {tensor.name: activations[tensor.name] for tensor in network.inputs}
+        self.count, self.width = min(one.count for one in self._inputs.values()), network.vector.size
+        self.origin = "the dumps"
+
+    @classmethod
+    def of(cls, network: Network, matched: Matched) -> DumpedInputs | None:
+        """Return the inputs in the dumps; None if one is missing."""
+        known = all(tensor.name in matched.activations for tensor in network.inputs)
+        return cls(network, matched.activations) if known else None
+
+    def chunk(self, start: int, stop: int) -> Array:
+        """Return vectors start to stop."""
+        rows = {name: np.array(values.rows(start, stop).values) for name, values in self._inputs.items()}
+        return self._network.vectors(rows)
+
+    def describe(self) -> dict[str, int]:
+        """Return their number."""
+        return {"from the dumps": self.count}
 
 
 def _names(network: Network, theirs: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -53,9 +53,12 @@ def unexplained_text(layer: LayerEntry) -> str:
 def remarks(document: JudgementDocument) -> Iterator[str]:
     """Yield what a reader must know beside the numbers."""
     yield from document.notes
+    notes: dict[str, list[str]] = {}
     for layer in document.layers:
-        if layer.notes:
-            yield f"{layer.name}: {'; '.join(layer.notes)}"
+        for note in layer.notes:
+            notes.setdefault(note, []).append(layer.name)
+    for note, layers in notes.items():
+        yield f"{note}: {', '.join(layers)}"
     if document.verdict == Outcome.DIFFERS:
         yield from document.problems
     if document.unmatched:
