@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,7 +21,10 @@ class SpecificationReference:
     """
 
     def __init__(
-        self, network: Network, threads: int = 2, prepare: Callable[[Layer], Evaluate] = Layer.prepare
+        self,
+        network: Network,
+        threads: int = 2,
+        prepare: Callable[[Layer], Evaluate] = operator.methodcaller("prepare"),
     ) -> None:
         self._network = network
         self._layers = network.layers
