@@ -33,6 +33,7 @@ COMMANDS = (
         "prove",
         "trace",
         "judge",
+        "reduce",
         "decide",
         "measure",
         "profile",

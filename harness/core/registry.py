@@ -15,6 +15,7 @@ COMMANDS = {
     "models hybrid": "harness.applications.decide.hybrid.command",
     "nightly": "harness.applications.nightly.command",
     "profile": "harness.applications.profile.command",
+    "reduce": "harness.applications.judge.reduction.command",
     "trace": "harness.applications.trace.command",
     "wcet": "harness.applications.wcet.command",
     "models convert": "harness.applications.convert.command",

@@ -88,7 +88,8 @@ def _difference(judgement: Judgement, wrong: Sequence[LayerJudgement]) -> str:
     first, names = wrong[0], ", ".join(layer.layer.name for layer in wrong[:4])
     more = f" and {len(wrong) - 4} more" if len(wrong) > 4 else ""
     own = sum(layer.own for layer in wrong)
-    text = f"{own:,} activations are other than specified for the engine's own inputs, in {names}{more}"
+    are = "activation is" if own == 1 else "activations are"
+    text = f"{own:,} {are} other than specified for the engine's own inputs, in {names}{more}"
     off = sum(_off(layer) for layer in wrong)
     if off:
         text += f"; {off:,} values are none of the model's, such as numbers between two codes"

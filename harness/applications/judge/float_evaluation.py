@@ -22,14 +22,14 @@ FLOAT32_INTEGERS = 1 << 24
 
 def prepared(layer: Layer) -> Evaluate:
     """Return the specification's function of a layer; the one in float32 only if all thresholds agree with it."""
-    if isinstance(layer, Contraction) and layer.dtype.kind in "iu" and _agrees(layer):
+    if isinstance(layer, Contraction) and layer.dtype.kind in "iu" and agrees(layer):
         return _sum(layer)
     if isinstance(layer, QuantizeLinear) and not layer.rounded.check(layer.thresholds()[None])[1]:
         return lambda x: saturate(x / layer.scale, layer.dtype, layer.zero_point)
     return layer.prepare()
 
 
-def _agrees(layer: Contraction) -> bool:
+def agrees(layer: Contraction) -> bool:
     """Return whether float32 gives the specified code on both sides of every threshold of every channel."""
     bounds = layer.accumulator()
     if max(-bounds.low, bounds.high) > FLOAT32_INTEGERS or not (layer.multiplier > 0).all():

@@ -17,7 +17,9 @@ def arithmetic_text(entry: ArithmeticEntry) -> str:
     where = plural(len(entry.layers), "layer")
     causes = [entry.cause, *entry.also]
     others = f"; or {len(causes) - MOST_CAUSES} more that give the same here" if len(causes) > MOST_CAUSES else ""
-    text = f"all {entry.values:,} differing values of {where} ({', '.join(entry.layers)}) are explained by: "
+    values = "the differing value" if entry.values == 1 else f"all {entry.values:,} differing values"
+    verb = "is" if entry.values == 1 else "are"
+    text = f"{values} of {where} ({', '.join(entry.layers)}) {verb} explained by: "
     text += "; or ".join(causes[:MOST_CAUSES]) + others
     if entry.specification:
         text += f"; specification: {entry.specification}"
