@@ -81,7 +81,10 @@ def _ending(judgement: Judgement, wrong: Sequence[LayerJudgement]) -> Ending:
         ratio = max(layer.ratio for layer in layers)
         reason = f"{unequal:,} of {compared:,} activations of {where} differ, each by at most {ratio:.2g} of its bound"
         return Ending(Outcome.WITHIN_BOUND, reason)
-    return Ending(Outcome.IDENTICAL, f"all {compared:,} activations of {where} are bit for bit those of the reference")
+    converted = [layer.layer.name for layer in layers if layer.is_converted]
+    codes = f"; those of {', '.join(converted)} are numbers in the dumps, compared as codes" if converted else ""
+    reason = f"all {compared:,} activations of {where} are bit for bit those of the reference{codes}"
+    return Ending(Outcome.IDENTICAL, reason)
 
 
 def _difference(judgement: Judgement, wrong: Sequence[LayerJudgement]) -> str:
@@ -183,6 +186,7 @@ def document(
         decisions=[
             DecisionsEntry(output=one.output, vectors=one.vectors, changed=one.changed, first=one.first)
             for one in judgement.decisions
+            if one.vectors
         ],
         first_layer=conclusion.first.layer.name if conclusion.first else None,
         arithmetic=list(conclusion.arithmetic),

@@ -69,6 +69,7 @@ class LayerJudgement:
     explanation: Explanation = field(default_factory=Explanation)
     sample: Case | None = None
     summary: DifferenceSummary | None = None
+    is_converted: bool = False
 
 
 @dataclass
@@ -109,13 +110,16 @@ class Judge:
         reference: Path | None = None,
     ) -> None:
         self.network, self.activations, self.stimuli = network, matched.activations, stimuli
-        self.explains = explains
+        self.explains = explains and network.steps == 1  # a cause of a stream needs all vectors that precede it
         self.evaluate: dict[str, Evaluate] = {layer.name: prepared(layer) for layer in network.layers}
         specification = SpecificationReference(network, prepare=lambda layer: self.evaluate[layer.name])
         self.has_tolerance = any(layer.errors.has_tolerance for layer in network.layers)
         self.bounded_at_once = effort(network, set(self.activations))[1]
         dumped = [index for index, layer in enumerate(network.layers) if layer.output.name in self.activations]
         self.layers = {index: LayerJudgement(network.layers[index], index) for index in dumped}
+        for judged in self.layers.values():
+            stored = self.activations[judged.layer.output.name].dumped.dtype
+            judged.is_converted = stored.kind == "f" != judged.layer.dtype.kind
         outputs = output_names(network)
         self.decided = {
             layer.output.name: (Decisions(layer.output.name), layer)
@@ -189,7 +193,7 @@ class _Block:
         judge = self._judge
         self._read_inputs()
         for index, layer in enumerate(self._network.layers):
-            self._specify(layer)
+            self._specify(index, layer)
             if index in judge.layers:
                 rows = judge.activations[layer.output.name].rows(self._start, self._stop)
                 self._compare_layer(judge.layers[index], rows)
@@ -225,19 +229,12 @@ class _Block:
         if text not in self._judge.problems:
             self._judge.problems.append(text)
 
-    def _specify(self, layer: Layer) -> None:
+    def _specify(self, index: int, layer: Layer) -> None:
         """Compute what is specified for the inputs of a layer that the engine had; nothing if one is not known."""
         name = layer.output.name
         if any(source not in self._values for source in layer.sources):
             return
-        chain = [self._derived[source] for source in layer.sources if source in self._derived]
-        own = () if name in self._judge.activations else (layer.name,)
-        merged = tuple(dict.fromkeys([*(each for one in chain for each in one), *own]))
-        if name in self._judge.activations:
-            judged = self._judge.layers[self._network.layers.index(layer)]
-            judged.chain = merged
-        else:
-            self._derived[name] = merged
+        self._extend_chain(index, layer)
         misled = not self._changed.isdisjoint(layer.sources)
         if name in self._reference and not misled:
             self._local[name] = self._reference[name]
@@ -247,6 +244,14 @@ class _Block:
             self._local[name] = self._judge.evaluate[layer.name](*inputs)
         if name not in self._judge.activations:
             self._changed.add(name)
+
+    def _extend_chain(self, index: int, layer: Layer) -> None:
+        """Note which layers without a dump are computed together with this one."""
+        before = [name for source in layer.sources for name in self._derived.get(source, ())]
+        if index in self._judge.layers:
+            self._judge.layers[index].chain = tuple(dict.fromkeys(before))
+        else:
+            self._derived[layer.output.name] = tuple(dict.fromkeys([*before, layer.name]))
 
     def _compare_layer(self, judged: LayerJudgement, rows: Rows) -> None:
         """Compare the values of the engine with the reference, and with what is specified for its inputs."""

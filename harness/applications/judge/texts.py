@@ -30,11 +30,15 @@ def arithmetic_text(entry: ArithmeticEntry) -> str:
 
 def unexplained(document: JudgementDocument) -> Iterator[str]:
     """Yield what is known about differences without a known arithmetic, those within their bounds in one line."""
-    within = [layer.name for layer in document.layers if layer.name in document.unexplained and not layer.own]
+    left = [layer for layer in document.layers if layer.name in document.unexplained]
+    within = [layer.name for layer in left if not layer.own and layer.seen]
+    unsought = [layer.name for layer in left if not layer.seen and not layer.off]
+    if unsought:
+        yield f"causes were not searched in {', '.join(unsought)}"
     if within:
         yield f"within their bounds, by arithmetic that is not known here: {', '.join(within)}"
-    for layer in document.layers:
-        if layer.name in document.unexplained and layer.own:
+    for layer in left:
+        if layer.own and (layer.seen or layer.off):
             yield f"{layer.name}: {unexplained_text(layer)}"
 
 
@@ -43,7 +47,7 @@ def unexplained_text(layer: LayerEntry) -> str:
     if layer.off:
         return f"{layer.off:,} values lie between the codes of the model, so that no arithmetic of its sums is searched"
     if layer.nearest is None:
-        return f"no known arithmetic explains its differences: {layer.seen}" if layer.seen else "not explained"
+        return f"no known arithmetic explains its differences: {layer.seen}"
     nearest = layer.nearest
     unchecked = f", {layer.unchecked:,} not checked" if layer.unchecked else ""
     return (

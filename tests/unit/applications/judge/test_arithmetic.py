@@ -149,6 +149,7 @@ def test_a_cause_that_explains_a_part_is_no_explanation(tmp_path: Path) -> None:
     assert 0 < layer.nearest.explained < layer.nearest.checked == layer.own
 
 
+@pytest.mark.slow
 def test_every_differing_value_is_checked_behind_the_vectors_of_the_search(tmp_path: Path) -> None:
     """The last vector contradicts what explains all others."""
     network = judged.network(5, 6, 40, activations="int8", power_of_two=True)

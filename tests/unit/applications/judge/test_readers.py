@@ -192,6 +192,7 @@ def test_codes_of_the_other_sign_and_dequantised_codes_are_read(tmp_path: Path) 
     found["layer_1_out"] = found["layer_1_out"].astype(np.float32)
     document = judged.judge(network, tmp_path, found, values)
     assert document.verdict == "identical"
+    assert document.reason.endswith("; those of layer_0, layer_1 are numbers in the dumps, compared as codes")
     notes = {layer.name: layer.notes for layer in document.layers}
     assert notes["quantize"] == ["int8 codes plus 128"]
     assert notes["layer_0"] == ["numbers of float32"]

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.applications.judge import texts
+from harness.boards import workspace
 from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.operators.base import Layer
@@ -114,6 +116,7 @@ def test_without_vectors_layers_are_judged_for_their_dumped_inputs(network: Netw
     assert judged.judge(network, tmp_path, dumps, None).verdict == "differs"
 
 
+@pytest.mark.slow
 def test_float_sums_in_another_order_are_within_their_bounds(tmp_path: Path) -> None:
     network = judged.images()
     values = judged.vectors(network, 30)
@@ -135,9 +138,10 @@ def test_float_sums_in_another_order_are_within_their_bounds(tmp_path: Path) -> 
     assert 0 < layers["conv_1"].ratio <= 1
     [entry] = document.arithmetic
     assert "products and sum are computed in double precision" in (entry.cause, *entry.also)
-    assert judged.judge(network, tmp_path, {"scores": dumps["scores"]}, values).verdict == "within bound"
+    alone = judged.judge(network, tmp_path, {"scores": dumps["scores"]}, values, explains=False)
+    assert alone.verdict == "within bound"
     dumps["sums_1"][2, 1, 0, 0] += 1
-    wrong = judged.judge(network, tmp_path, dumps, values)
+    wrong = judged.judge(network, tmp_path, dumps, values, explains=False)
     assert (wrong.verdict, wrong.first_layer) == ("differs", "conv_1")
     assert judged.by_name(wrong)["conv_1"].own == 1
 
@@ -147,8 +151,9 @@ def test_an_output_beyond_the_bound_of_the_whole_network_differs(tmp_path: Path)
     values = judged.vectors(network, 10)
     scores = judged.activations(network, values)["scores"].copy()
     scores[4, 3] *= np.float32(1.01)
-    document = judged.judge(network, tmp_path, {"scores": scores}, values)
+    document = judged.judge(network, tmp_path, {"scores": scores}, values, explains=False)
     [layer] = document.layers
+    assert layer.own_first is not None
     assert (document.verdict, layer.own, layer.own_first.vector) == ("differs", 1, 4)
     assert layer.with_layers == ["conv_1", "relu_1", "conv_2", "flatten_1"]
 
@@ -161,3 +166,27 @@ def test_an_exact_layer_of_a_float_network_must_have_equal_bits(tmp_path: Path) 
     dumps["positive"][place] = -0.0
     document = judged.judge(network, tmp_path, dumps, values)
     assert (document.verdict, judged.by_name(document)["relu_1"].own) == ("differs", 1)
+
+
+def test_causes_are_searched_only_if_that_is_asked_for(network: Network, tmp_path: Path) -> None:
+    values = judged.vectors(network)
+    dumps = judged.activations(network, values)
+    dumps["layer_0_out"] = dumps["layer_0_out"] ^ 1
+    document = judged.judge(network, tmp_path, dumps, values, explains=False)
+    assert (document.verdict, document.arithmetic) == ("differs", [])
+    assert list(texts.unexplained(document)) == [f"causes were not searched in {', '.join(document.unexplained)}"]
+    assert "layer_0" in document.unexplained
+
+
+@pytest.mark.parametrize("model", ["text_tiny", "forest_tiny", "acas_sl", "kws_stream_int8"])
+def test_random_values_of_any_layer_differ(model: str, tmp_path: Path) -> None:
+    """Indices and NaN too."""
+    network, rng = workspace.find().model(model), np.random.default_rng(0)
+    values = judged.vectors(network, 2 * network.steps)
+    dumps = judged.activations(network, values)
+    for name, right in dumps.items():
+        content = rng.integers(0, 256, right.nbytes, np.uint8).tobytes()
+        dumps[name] = np.frombuffer(content, right.dtype).reshape(right.shape)
+    document = judged.judge(network, tmp_path, dumps, values, explains=False)
+    assert document.verdict == "differs"
+    assert document.first_layer == network.layers[0].name
