@@ -154,9 +154,11 @@ def _write(out: Path, document: JudgementDocument, console: Console) -> None:
 
 def summary(document: JudgementDocument) -> Iterator[Text | Table]:
     """Yield the result for people."""
-    from harness.applications.judge.texts import arithmetic_text, remarks, unexplained
+    from harness.applications.judge.texts import arithmetic_text, first_text, remarks, unexplained
 
     yield _table(document)
+    if first := first_text(document):
+        yield Text(first)
     for entry in document.arithmetic:
         yield Text(arithmetic_text(entry))
     yield from map(Text, unexplained(document))
@@ -169,6 +171,8 @@ def summary(document: JudgementDocument) -> Iterator[Text | Table]:
 
 
 def _table(document: JudgementDocument) -> Table:
+    from harness.applications.judge.texts import largest_text
+
     numbers = ("compared", "differ", "own", "of bound", "at most")
     title = f"{document.engine or document.dumps} against the specification of {document.model}"
     table = Table("layer", "operator", "in the dumps", *numbers, right=numbers, title=title, optional=("in the dumps",))
@@ -178,8 +182,7 @@ def _table(document: JudgementDocument) -> Table:
         differ = "-" if layer.differing is None else f"{layer.differing:,}"
         own = f"{layer.own:,}" if layer.own_compared else "-"
         ratio = f"{layer.ratio:.2g}" if layer.claim == "bounded" and layer.unequal else "-"
-        unit = "code" if layer.unit == "codes" and layer.largest == 1 else layer.unit
-        largest = f"{layer.largest:,.4g} {unit}" if layer.differing else "-"
+        largest = largest_text(layer) or "-"
         cells = (name, layer.operator, layer.name_in_dumps, f"{layer.compared:,}", differ, own, ratio, largest)
         table.add_row(*map(Text, cells))
     return table

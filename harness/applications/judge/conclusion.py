@@ -24,8 +24,9 @@ from harness.applications.judge.document import (
     ValueEntry,
 )
 from harness.applications.judge.dumps import Dumps
-from harness.applications.judge.judgement import Judge, Judgement, LayerJudgement
+from harness.applications.judge.judgement import Judge
 from harness.applications.judge.matching import Matched, step_of
+from harness.applications.judge.results import Judgement, LayerJudgement
 from harness.core.installation import revision
 from harness.core.outcome import Ending, Outcome
 from harness.core.text import plural
@@ -226,6 +227,8 @@ def _layer(judged: LayerJudgement, matched: Matched) -> LayerEntry:
         first=_value(judged.first),
         largest=judged.largest,
         unit=units.get(layer.dtype.kind, "steps"),
+        distance=judged.distance,
+        range=judged.range,
         own_compared=judged.own_compared,
         unequal=judged.unequal,
         own=judged.own,

@@ -35,7 +35,7 @@ class CauseEntry(Entries):
 
 
 class LayerEntry(Entries):
-    """A layer in the dumps; see `harness.applications.judge.judgement.LayerJudgement`.
+    """A layer in the dumps; see `harness.applications.judge.results.LayerJudgement`.
 
     `claim` is `exact` or `bounded`.  `causes` explain every differing value; `nearest` explains some of them.
     """
@@ -52,6 +52,8 @@ class LayerEntry(Entries):
     first: ValueEntry | None
     largest: SpelledNumber
     unit: str
+    distance: SpelledNumber
+    range: SpelledNumber
     own_compared: int
     unequal: int
     own: int

@@ -8,19 +8,19 @@ Layers without a dump are computed from the last dumps before them, and are judg
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from harness.analysis.compare import Difference, compare, difference_map
-from harness.analysis.diagnosis import Case, DifferenceSummary, portray
+from harness.analysis.compare import compare, difference_map
+from harness.analysis.diagnosis import Case, portray
 from harness.analysis.diagnosis.hypothesis_scoring import steps
 from harness.applications.judge.activations import output_names
 from harness.applications.judge.arithmetic import Chain
-from harness.applications.judge.explanation import MOST_LAYERS, Explanation
+from harness.applications.judge.explanation import MOST_LAYERS
 from harness.applications.judge.float_evaluation import prepared
 from harness.applications.judge.matching import Matched, Rows
+from harness.applications.judge.results import Decisions, Judgement, LayerJudgement
 from harness.applications.judge.stored_reference import Reference, StoredReference
 from harness.core.arrays import Array
 from harness.model.network import Network
@@ -36,62 +36,6 @@ SAMPLED = 1 << 16
 """Values of a sample of a layer."""
 MOST_VECTORS = 1 << 14
 """Vectors of a block."""
-
-
-@dataclass(eq=False)
-class LayerJudgement:
-    """The comparison of one layer in the dumps, over all vectors so far.
-
-    Of `compared` values, `differing` have other bits than the reference; None without a reference.  For the engine's
-    own inputs of the layer, `unequal` of `own_compared` values have other bits than the specification, and `own` are
-    wrong: all of these, or beyond the bound of a layer that has one.  `unbounded` of the unequal values have no finite
-    bound.  `ratio` is the largest difference as a share of its bound.  `largest` is the largest difference in steps
-    of the scale, units in the last place, or in numbers.  `nan` values are NaN where the specification has a number,
-    `off` are none of the model's values, such as numbers between two codes.  `chain` are the layers without dumps
-    that were computed together with it.
-    """
-
-    layer: Layer
-    index: int
-    compared: int = 0
-    differing: int | None = 0
-    first: Difference | None = None
-    own_compared: int = 0
-    unequal: int = 0
-    own: int = 0
-    own_first: Difference | None = None
-    unbounded: int = 0
-    ratio: float = 0.0
-    largest: float = 0.0
-    nan: int = 0
-    off: int = 0
-    chain: tuple[str, ...] = ()
-    explanation: Explanation = field(default_factory=Explanation)
-    sample: Case | None = None
-    summary: DifferenceSummary | None = None
-    is_converted: bool = False
-
-
-@dataclass
-class Decisions:
-    """The decisions of an output: the index of its largest value, or the value itself of a layer that gives indices."""
-
-    output: str
-    vectors: int = 0
-    changed: int = 0
-    first: int | None = None
-
-
-@dataclass(eq=False)
-class Judgement:
-    """The results for all layers in the dumps, in the order of the model."""
-
-    layers: list[LayerJudgement]
-    decisions: list[Decisions]
-    vectors: int
-    outputs: list[str]
-    missing_outputs: list[str]
-    problems: list[str]
 
 
 class Judge:
@@ -287,6 +231,9 @@ class _Block:
         if comparison.differing or rows.off is not None:
             self._changed.add(name)
             judged.largest = max(judged.largest, _largest(reference, values))
+            if values.dtype.kind == "f":
+                judged.distance = max(judged.distance, _largest_number(reference, values))
+                judged.range = max(judged.range, _largest_number(reference, np.zeros_like(reference)))
         if name in self._judge.decided:
             self._decide(reference, rows, *self._judge.decided[name])
 
@@ -382,14 +329,17 @@ def _is_nan(values: Array) -> Array:
     return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
 
 
-def _largest(expected: Array, actual: Array) -> float:
-    """Return the largest difference in steps of the scale or units in the last place; in numbers for other types."""
-    different = difference_map(expected, actual)
-    one, other = expected[different], actual[different]
-    if not one.size:
-        return 0.0
+def _largest_number(expected: Array, actual: Array) -> float:
+    """Return the largest finite difference of numbers."""
     with np.errstate(all="ignore"):
-        if expected.dtype.kind == "f" and expected.dtype != np.float32:
-            return float(np.abs(one.astype(np.float64) - other.astype(np.float64)).max())
-        finite = ~(_is_nan(one) | _is_nan(other))
-        return float(np.abs(steps(one[finite], other[finite])).max(initial=0))
+        distance = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
+    return float(distance.max(initial=0, where=np.isfinite(distance)))
+
+
+def _largest(expected: Array, actual: Array) -> float:
+    """Return the largest difference in steps of the scale or units in the last place; 0 for other floats."""
+    if expected.dtype.kind == "f" and expected.dtype != np.float32:
+        return 0.0
+    counted = difference_map(expected, actual) & ~(_is_nan(expected) | _is_nan(actual))
+    with np.errstate(all="ignore"):
+        return float(np.abs(steps(expected[counted], actual[counted])).max(initial=0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.applications.judge.document import DOCUMENT, SCHEMA, JudgementDocument
-from harness.applications.judge.texts import arithmetic_text, remarks, unexplained
+from harness.applications.judge.texts import arithmetic_text, largest_text, remarks, unexplained
 from harness.report import differences
 from harness.report.page import Check, environment, label_cells, script, sha256sum
 
@@ -24,6 +24,7 @@ def html(document: JudgementDocument) -> str:
             arithmetic=[arithmetic_text(entry) for entry in document.arithmetic],
             unexplained=list(unexplained(document)),
             remarks=list(remarks(document)),
+            largest_text=largest_text,
             pictures=[(entry.layer, differences.draw(entry)) for entry in document.pictures],
             shown_pictures=SHOWN_PICTURES,
             checks=checks if document.files else [],

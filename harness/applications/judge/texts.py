@@ -28,6 +28,26 @@ def arithmetic_text(entry: ArithmeticEntry) -> str:
     return text
 
 
+def largest_text(layer: LayerEntry) -> str:
+    """Return the largest difference of a layer from the reference: in codes, or as a share of the largest number."""
+    if not layer.differing:
+        return ""
+    if layer.unit != "ulp":
+        return f"{layer.largest:,.4g} {'code' if layer.largest == 1 else layer.unit}"
+    share = f" ({layer.distance / layer.range:.2g} of the range)" if layer.range else ""
+    return f"{layer.distance:.3g}{share}"
+
+
+def first_text(document: JudgementDocument) -> str:
+    """Return the first layer whose own arithmetic differs, with its first value; empty if there is none."""
+    for layer in document.layers:
+        first = layer.own_first
+        if layer.name == document.first_layer and first is not None:
+            place = f"vector {first.vector}, place {first.unit}: {first.actual} for {first.expected}"
+            return f"first layer with other values for its own inputs: {layer.name} ({layer.operator}), {place}"
+    return ""
+
+
 def unexplained(document: JudgementDocument) -> Iterator[str]:
     """Yield what is known about differences without a known arithmetic, those within their bounds in one line."""
     left = [layer for layer in document.layers if layer.name in document.unexplained]
