@@ -24,19 +24,19 @@ def quantisations(network: Network) -> dict[str, Quantisation]:
 
     A layer that only moves or selects codes keeps those of its input.
     """
-    found: dict[str, Quantisation] = {}
+    quantisations_by_name: dict[str, Quantisation] = {}
     for layer in network.layers:
         own = _written(layer)
         selects = layer.traits & Trait.MOVES or layer.operator in ("MaxPool", "Relu", "Clip")
         if own is None and selects and layer.dtype in CODES:
-            own = found.get(layer.sources[0])
+            own = quantisations_by_name.get(layer.sources[0])
         if own is not None and layer.dtype in CODES:
-            found[layer.output.name] = own
+            quantisations_by_name[layer.output.name] = own
     for layer in network.layers:
         read = _read(layer)
         if read is not None:
-            found.setdefault(layer.sources[0], read)
-    return found
+            quantisations_by_name.setdefault(layer.sources[0], read)
+    return quantisations_by_name
 
 
 def _written(layer: Layer) -> Quantisation | None:

@@ -133,7 +133,7 @@ def _arithmetic(judgement: Judgement, affected: Sequence[LayerJudgement]) -> Ite
                 of_causes.setdefault(hypothesis.cause, []).append(layer)
         if not of_causes:
             return
-        cause = max(of_causes, key=lambda each: len(of_causes[each]))
+        cause = max(of_causes, key=lambda cause: len(of_causes[cause]))
         layers = of_causes[cause]
         also = [other for other, explained in of_causes.items() if other != cause and explained == layers]
         [hypothesis] = [one for one in layers[0].explanation.complete if one.cause == cause]
@@ -192,7 +192,7 @@ def document(
         first_layer=conclusion.first.layer.name if conclusion.first else None,
         arithmetic=list(conclusion.arithmetic),
         unexplained=list(conclusion.unexplained),
-        pictures=[picture(network, judgement.vectors, each.summary) for each in judgement.layers if each.summary],
+        pictures=[picture(network, judgement.vectors, layer.summary) for layer in judgement.layers if layer.summary],
         **about,
     )
 

@@ -60,7 +60,7 @@ class Explanation:
         if self.diagnosis is None or self.complete:
             return None
         useful = [hypothesis for hypothesis in self.diagnosis.hypotheses if hypothesis.explained]
-        return max(useful, key=lambda each: (each.explained - each.contradicted, each.explained), default=None)
+        return max(useful, key=lambda one: (one.explained - one.contradicted, one.explained), default=None)
 
     @property
     def checked(self) -> int:
@@ -89,8 +89,8 @@ def _searched(case: Case, chain: Chain | None) -> Diagnosis:
 
 def _kept(diagnosis: Diagnosis) -> Diagnosis:
     """Return the diagnosis with the hypotheses that are worth a check: complete ones, or the best of the others."""
-    ranked = sorted(diagnosis.hypotheses, key=lambda each: (each.contradicted, -each.explained))
-    kept = diagnosis.complete or tuple(each for each in ranked if each.explained)[:1]
+    ranked = sorted(diagnosis.hypotheses, key=lambda one: (one.contradicted, -one.explained))
+    kept = diagnosis.complete or tuple(one for one in ranked if one.explained)[:1]
     return replace(diagnosis, hypotheses=_without_repeated(kept)[:KEPT])
 
 
@@ -103,7 +103,7 @@ def _checked(case: Case, chain: Chain | None, causes: Sequence[str]) -> Diagnosi
     with np.errstate(all="ignore"):
         more = chain.only(causes) if chain else engine_models(case.layer, case.inputs)
         diagnosis = diagnose(case, more, only=set(causes))
-    found = {hypothesis.cause: hypothesis for hypothesis in diagnosis.hypotheses}
+    by_cause = {hypothesis.cause: hypothesis for hypothesis in diagnosis.hypotheses}
     missing = Hypothesis("", "", 0, diagnosis.differing)
-    hypotheses = tuple(found.get(cause) or replace(missing, cause=cause) for cause in causes)
+    hypotheses = tuple(by_cause.get(cause) or replace(missing, cause=cause) for cause in causes)
     return replace(diagnosis, hypotheses=hypotheses)

@@ -255,20 +255,20 @@ class _Block:
     def _limits(self) -> dict[str, Array]:
         """Return how far right values of the engine can be from what is specified for it, by the name of the layer."""
         judge, network = self._judge, self._network
-        given = {name: self._values[name] for name in judge.activations if name in self._local}
+        dumped = {name: self._values[name] for name in judge.activations if name in self._local}
         sources = {tensor.name for tensor in network.inputs}
         if not all(name in self._values for name in sources):
             return self._limits_of_single_layers()
-        found: dict[str, list[Array]] = {}
+        limits: dict[str, list[Array]] = {}
         for start in range(0, self._stop - self._start, judge.bounded_at_once):
             part = slice(start, start + judge.bounded_at_once)
             written = {name: self._values[name][part] for name in sources}
             written |= {name: values[part] for name, values in self._local.items()}
             with np.errstate(all="ignore"):
-                for layer, bound in bounds(network, written, {name: x[part] for name, x in given.items()}):
-                    if layer.output.name in given:
-                        found.setdefault(layer.output.name, []).append(bound)
-        return {name: np.concatenate(parts) for name, parts in found.items()}
+                for layer, bound in bounds(network, written, {name: x[part] for name, x in dumped.items()}):
+                    if layer.output.name in dumped:
+                        limits.setdefault(layer.output.name, []).append(bound)
+        return {name: np.concatenate(parts) for name, parts in limits.items()}
 
     def _limits_of_single_layers(self) -> dict[str, Array]:
         """Return the tolerances of layers all of whose inputs are in the dumps."""

@@ -152,12 +152,12 @@ def _names(network: Network, theirs: Sequence[str]) -> tuple[dict[str, str], lis
     own = {name: name for name in [*(tensor.name for tensor in network.inputs), *_written(network)]}
     of_nodes = {**{layer.name: layer.output.name for layer in network.layers},
                 **{layer.node: layer.output.name for layer in network.layers if layer.node}}  # fmt: skip
-    found: dict[str, str] = {}
+    dumped_names: dict[str, str] = {}
     for known in (own, of_nodes):
         for name in theirs:
-            if name in known and known[name] not in found and name not in found.values():
-                found[known[name]] = name
-    left = [name for name in theirs if name not in found.values()]
+            if name in known and known[name] not in dumped_names and name not in dumped_names.values():
+                dumped_names[known[name]] = name
+    left = [name for name in theirs if name not in dumped_names.values()]
     plain = _by_plain_name({**of_nodes, **own})
     candidates: dict[str, list[str]] = {}
     for name in left:
@@ -165,9 +165,9 @@ def _names(network: Network, theirs: Sequence[str]) -> tuple[dict[str, str], lis
         for activation in activations if len(activations) == 1 else ():
             candidates.setdefault(activation, []).append(name)
     for activation, names in candidates.items():
-        if len(names) == 1 and activation not in found:
-            found[activation] = names[0]
-    return found, [name for name in theirs if name not in found.values()]
+        if len(names) == 1 and activation not in dumped_names:
+            dumped_names[activation] = names[0]
+    return dumped_names, [name for name in theirs if name not in dumped_names.values()]
 
 
 def _written(network: Network) -> Iterator[str]:
@@ -232,7 +232,7 @@ def _order_of(tensor: Tensor, dumped: DumpedTensor, layout: Layout | None, usual
 
     Where both orders fit, it is `layout`, or else the `usual` one of the other tensors, or that of ONNX.
     """
-    found: set[Layout] = set()
+    layouts: set[Layout] = set()
     for part in dumped.parts:
         if not tensor.size or part.size % tensor.size or not part.size:
             raise MismatchError(f"{part.place} has shape {part.shape}, and a vector has {tensor.shape_text} values")
@@ -241,11 +241,11 @@ def _order_of(tensor: Tensor, dumped: DumpedTensor, layout: Layout | None, usual
             raise MismatchError(f"it has shape {part.shape}, and a vector of the model has {tensor.shape_text}")
         if layout is not None and layout not in orders and _is_image(tensor.shape):
             raise MismatchError(f"it has shape {part.shape}, which is no shape of layout {layout}")
-        wanted = layout or (usual if len(orders) > 1 and _is_whole(part.shape) else None)
-        found.add(wanted if wanted in orders else orders[0])
-    if len(found) > 1:
+        preferred = layout or (usual if len(orders) > 1 and _is_whole(part.shape) else None)
+        layouts.add(preferred if preferred in orders else orders[0])
+    if len(layouts) > 1:
         raise MismatchError("its files have their axes in different orders")
-    return found.pop()
+    return layouts.pop()
 
 
 def _is_whole(shape: tuple[int, ...]) -> bool:
@@ -256,7 +256,7 @@ def _is_whole(shape: tuple[int, ...]) -> bool:
 def _common_layout(pairs: Sequence[tuple[tuple[int, ...], DumpedTensor]]) -> Layout | None:
     """Return the layout of all tensors with only one; None if they differ, or if there are none."""
     orders = [_orders(own, part.shape) for own, dumped in pairs if _is_image(own) for part in dumped.parts]
-    certain = {found[0] for found in orders if len(found) == 1}
+    certain = {layouts[0] for layouts in orders if len(layouts) == 1}
     return certain.pop() if len(certain) == 1 else None
 
 
@@ -269,12 +269,12 @@ def _orders(own: tuple[int, ...], theirs: tuple[int, ...]) -> tuple[Layout, ...]
     first, last = _without_ones(own), _without_ones((*own[1:], own[0])) if own else ()
     rests = [_without_ones(theirs[begin:]) for begin in (1, 0)]
     is_row = len(theirs) < 2 or (len(theirs) == 2 and theirs[1] == math.prod(own))
-    found: list[Layout] = []
+    layouts: list[Layout] = []
     if first in rests or is_row:
-        found.append("nchw")
+        layouts.append("nchw")
     if _is_image(own) and (last in rests or is_row):
-        found.append("nhwc")
-    return tuple(found)
+        layouts.append("nhwc")
+    return tuple(layouts)
 
 
 def _without_ones(shape: Sequence[int]) -> tuple[int, ...]:

@@ -121,8 +121,8 @@ class StoredReference:
             return
         hashes = [digest.hexdigest() for digest in self._hashes]
         if self._kept:
-            for path, kept, found in zip(self._paths(), self._kept.values_sha256, hashes, strict=True):
-                if kept != found:
+            for path, kept, read in zip(self._paths(), self._kept.values_sha256, hashes, strict=True):
+                if kept != read:
                     raise ReferenceFailed(f"{path}: its values were changed", "name a new folder: --reference")
             return
         write_json(self._folder / FILE, ReferenceDocument(schema=1, values_sha256=hashes, **self._about))

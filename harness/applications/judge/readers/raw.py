@@ -68,8 +68,8 @@ def read(path: Path, _network: Network) -> Dumps:
     names = [tensor.name for tensor in description.tensors]
     if len(set(names)) < len(names):
         raise RequestError(f"{file}: a name is repeated", "give the files of a tensor as a list: files")
-    found = {tensor.name: _dumped(tensor, file, description.layout or "nchw") for tensor in description.tensors}
-    return Dumps("raw", found)
+    tensors = {tensor.name: _dumped(tensor, file, description.layout or "nchw") for tensor in description.tensors}
+    return Dumps("raw", tensors)
 
 
 def _dumped(tensor: _Tensor, description: Path, layout: Layout) -> DumpedTensor:

@@ -31,7 +31,7 @@ def fits(path: Path) -> bool:
 def read(path: Path, network: Network) -> Dumps:
     """Return inputs and outputs by the names of the model."""
     names = {"inputs": [tensor.name for tensor in network.inputs], "outputs": output_names(network)}
-    found: dict[str, Part] = {}
+    parts: dict[str, Part] = {}
     left_out = 0
     for key, part in members(path):
         match = KEY.fullmatch(key)
@@ -42,7 +42,7 @@ def read(path: Path, network: Network) -> Dumps:
         if not 1 <= number <= len(names[kind]):
             raise ValueError(f"{path.name} has {key}, and {network.name} has {len(names[kind])} {kind}")
         name = names[kind][number - 1]
-        if match[1] == "c" or name not in found:
-            found[name] = part
+        if match[1] == "c" or name not in parts:
+            parts[name] = part
     notes = (f"{left_out} arrays of the original model were left out",) if left_out else ()
-    return Dumps("st-edge-ai", joined([*found.items()], "nhwc"), notes, tried=False)
+    return Dumps("st-edge-ai", joined([*parts.items()], "nhwc"), notes, tried=False)

@@ -71,13 +71,13 @@ def command(
     runner = CommandEngine(_words(engine), timeout)
     with console.progress(f"reducing {network.name}, runs of the engine", expected_runs(network)) as bar:
         runner.advance = bar.advance
-        found = Reduction(runner, console.note).reduce(network, stimuli.chunk(0, stimuli.count))
-    if found is None:
+        smallest = Reduction(runner, console.note).reduce(network, stimuli.chunk(0, stimuli.count))
+    if smallest is None:
         sentence = f"the engine is as specified for all {plural(stimuli.count, 'vector')}: nothing to reduce"
         console.show(Text(sentence))
         console.document({"reduced": None, "reason": sentence, "runs": runner.runs})
         return EXIT_DONE
-    document = _write(out, network, found, runner, engine)
+    document = _write(out, network, smallest, runner, engine)
     console.show(Text("\n".join(_sentences(document))), Text(f"written: {out}"))
     console.document(document)
     return EXIT_DIFFERS
@@ -90,12 +90,12 @@ def _words(engine: str) -> list[str]:
         raise RequestError(f"--run {engine}: {error}", f"e.g. --run {RUN}") from error
 
 
-def _write(out: Path, network: Network, found: Failing, engine: CommandEngine, run: str) -> dict[str, Any]:
+def _write(out: Path, network: Network, smallest: Failing, engine: CommandEngine, run: str) -> dict[str, Any]:
     """Write all files, and return the document about them."""
     from harness.applications.judge.reduction.engine import wrong
     from harness.reference.specification import SpecificationReference
 
-    reduced, vectors = found.network, found.vectors
+    reduced, vectors = smallest.network, smallest.vectors
     outputs = engine.outputs(reduced, vectors)
     specified = SpecificationReference(reduced).activations(vectors)
     expected = {layer.output.name: x for layer, x in zip(reduced.layers, specified, strict=True)}
@@ -104,7 +104,7 @@ def _write(out: Path, network: Network, found: Failing, engine: CommandEngine, r
         "reduced": str(out / REDUCED),
         "model": network.name,
         "model_sha256": network.sha256,
-        "steps": list(found.steps),
+        "steps": list(smallest.steps),
         "layers": [f"{layer.name} ({layer.operator})" for layer in reduced.layers],
         "of_layers": len(network.layers),
         "vectors": len(vectors),

@@ -85,9 +85,9 @@ def _read(network: Network, path: Path, count: int) -> dict[str, Array]:
     read = {name for layer in network.layers for name in layer.sources}
     names = [layer.output.name for layer in network.layers if layer.output.name not in read]
     for name in names:
-        found = matched.activations.get(name)
-        if found is None or found.count != count:
-            reason = "; ".join(matched.problems) or f"it has {found.count if found else 'no'} vectors, not {count}"
+        output = matched.activations.get(name)
+        if output is None or output.count != count:
+            reason = "; ".join(matched.problems) or f"it has {output.count if output else 'no'} vectors, not {count}"
             raise ToolError(f"the engine gave no output {name!r}: {reason}", "write it by this name to {outputs}")
     outputs = {}
     for name in names:

@@ -55,13 +55,13 @@ class Reduction:
         failing = self._failing(network, vectors)
         if not failing.any():
             return None
-        found = Failing(network, vectors)
+        case = Failing(network, vectors)
         for step in (self._one_vector, self._cut_behind, self._cut_before, self._fewer_channels, self._plainer_vector):
-            smaller = step(found)
-            if smaller.steps != found.steps:
+            smaller = step(case)
+            if smaller.steps != case.steps:
                 self._note(f"{smaller.steps[-1]} ({plural(self._engine.runs, 'run')} of the engine)")
-            found = smaller
-        return found
+            case = smaller
+        return case
 
     def _failing(self, network: Network, vectors: Array) -> npt.NDArray[np.bool_]:
         masks = wrong(network, vectors, self._engine.outputs(network, vectors)).values()
@@ -75,90 +75,95 @@ class Reduction:
         except ToolError:
             return False
 
-    def _one_vector(self, found: Failing) -> Failing:
-        first = int(self._failing(found.network, found.vectors).argmax())
-        alone = found.vectors[first : first + 1]
-        if len(found.vectors) > 1 and self._fails(found.network, alone):
-            return found.then(f"vector {first} alone", vectors=alone)
-        return found
+    def _one_vector(self, case: Failing) -> Failing:
+        first = int(self._failing(case.network, case.vectors).argmax())
+        alone = case.vectors[first : first + 1]
+        if len(case.vectors) > 1 and self._fails(case.network, alone):
+            return case.then(f"vector {first} alone", vectors=alone)
+        return case
 
-    def _cut_behind(self, found: Failing) -> Failing:
+    def _cut_behind(self, case: Failing) -> Failing:
         """Find the first layer that differs, by bisection, and make it the output."""
-        layers = found.network.layers
+        layers = case.network.layers
         low, high = 0, len(layers) - 1
-        best = self._up_to(found, high)
+        best = self._up_to(case, high)
         while low < high:
             middle = (low + high) // 2
-            smaller = self._up_to(found, middle)
+            smaller = self._up_to(case, middle)
             if smaller is None:
                 low = middle + 1
             else:
                 best, high = smaller, middle
-        if best is None or len(best.layers) == len(layers):
-            return found
+        if best is None:
+            return case
         left_out = len(layers) - len(best.layers)
-        return found.then(f"without {plural(left_out, 'layer')} that {best.layers[-1].name} does not need", best)
+        if not left_out:
+            return replace(case, network=best)
+        return case.then(f"without {plural(left_out, 'layer')} that {best.layers[-1].name} does not need", best)
 
-    def _up_to(self, found: Failing, index: int) -> Network | None:
+    def _up_to(self, case: Failing, index: int) -> Network | None:
         """Return the part that ends with a layer, if it fails."""
         try:
-            smaller = part(found.network, found.network.layers[index].output.name)
+            smaller = part(case.network, case.network.layers[index].output.name)
         except RequestError:
             return None
-        return smaller if self._fails(smaller, found.vectors) else None
+        return smaller if self._fails(smaller, case.vectors) else None
 
-    def _cut_before(self, found: Failing) -> Failing:
+    def _cut_before(self, case: Failing) -> Failing:
         """Keep the last layer alone, or the last two, four, ...; their inputs are the specified ones."""
-        layers, kept = found.network.layers, 1
-        activations = SpecificationReference(found.network).activations(found.vectors)
-        known = found.network.values(found.vectors)
+        layers, kept = case.network.layers, 1
+        activations = SpecificationReference(case.network).activations(case.vectors)
+        known = case.network.values(case.vectors)
         known |= {layer.output.name: values for layer, values in zip(layers, activations, strict=True)}
         while kept < len(layers):
             begin = _read_before(layers[-kept:])
             try:
-                smaller = part(found.network, layers[-1].output.name, begin)
+                smaller = part(case.network, layers[-1].output.name, begin)
                 vectors = smaller.vectors({tensor.name: known[tensor.name] for tensor in smaller.inputs})
             except RequestError:
                 kept *= 2
                 continue
             if self._fails(smaller, vectors):
                 step = f"{plural(len(smaller.layers), 'layer')} of {len(layers)}, from {', '.join(sorted(begin))} on"
-                return found.then(step, smaller, vectors)
+                return case.then(step, smaller, vectors)
             kept *= 2
-        return found
+        return case
 
-    def _fewer_channels(self, found: Failing) -> Failing:
+    def _fewer_channels(self, case: Failing) -> Failing:
         """Keep one channel of the last layer that differs."""
-        layer = found.network.layers[-1]
+        layer = case.network.layers[-1]
         if layer.operator not in OPERATORS or len(layer.output.shape) == 0 or layer.output.shape[0] < 2:
-            return found
-        [mask] = wrong(found.network, found.vectors, self._engine.outputs(found.network, found.vectors)).values()
+            return case
+        masks = wrong(case.network, case.vectors, self._engine.outputs(case.network, case.vectors))
+        if len(masks) > 1:
+            return case
+        [mask] = masks.values()
         channels = mask.reshape(len(mask), layer.output.shape[0], -1).any(axis=(0, 2))
         for channel in np.flatnonzero(channels)[:3].tolist():
             try:
-                smaller = with_channels(found.network, [channel])
+                smaller = with_channels(case.network, [channel])
             except RequestError:
                 continue
-            if smaller is not None and self._fails(smaller, found.vectors):
-                return found.then(f"channel {channel} of {layer.name} alone", smaller)
-        return found
+            if smaller is not None and self._fails(smaller, case.vectors):
+                return case.then(f"channel {channel} of {layer.name} alone", smaller)
+        return case
 
-    def _plainer_vector(self, found: Failing) -> Failing:
+    def _plainer_vector(self, case: Failing) -> Failing:
         """Make as many inputs 0 as possible, and round the others."""
-        if len(found.network.inputs) > 1 or len(found.vectors) > 1:
-            return found
+        if len(case.network.inputs) > 1 or len(case.vectors) > 1:
+            return case
 
         def fails(candidates: Array) -> npt.NDArray[np.bool_]:
             try:
-                return self._failing(found.network, candidates)
+                return self._failing(case.network, candidates)
             except ToolError:
                 return np.zeros(len(candidates), np.bool_)
 
-        minimal = minimise(found.vectors[0], fails, QUESTIONS)
-        if minimal is None or np.array_equal(minimal.vector, found.vectors[0]):
-            return found
-        step = f"{plural(minimal.inputs, 'input')} of {found.vectors.shape[1]} other than 0"
-        return found.then(step, vectors=minimal.vector[None])
+        minimal = minimise(case.vectors[0], fails, QUESTIONS)
+        if minimal is None or np.array_equal(minimal.vector, case.vectors[0]):
+            return case
+        step = f"{plural(minimal.inputs, 'input')} of {case.vectors.shape[1]} other than 0"
+        return case.then(step, vectors=minimal.vector[None])
 
 
 def _read_before(layers: Sequence[Layer]) -> set[str]:

@@ -87,14 +87,16 @@ def stored_by_litert(network: Network, first: int, values: Array, resolver: str 
     }  # fmt: skip
     engine = interpreter.Interpreter(model_content=encode(file.file), num_threads=1, **options)
     engine.allocate_tensors()
-    found: dict[str, list[Array]] = {}
+    outputs: dict[str, list[Array]] = {}
     [detail] = engine.get_input_details()
     for row in values:
         engine.set_tensor(detail["index"], encoded(row, file.inputs[source.name]).reshape(detail["shape"]))
         engine.invoke()
         for layer in layers:
-            found.setdefault(layer.output.name, []).append(np.array(engine.get_tensor(file.layers[layer.name].tensor)))
-    return {name: np.concatenate(rows) for name, rows in found.items()}
+            outputs.setdefault(layer.output.name, []).append(
+                np.array(engine.get_tensor(file.layers[layer.name].tensor))
+            )
+    return {name: np.concatenate(rows) for name, rows in outputs.items()}
 
 
 def test_codes_of_litert_with_xnnpack_are_identical(codes: Network, tmp_path: Path) -> None:
@@ -135,10 +137,10 @@ def test_the_reference_kernels_of_litert_round_half_away(tmp_path: Path) -> None
 
 def by_engine(network: Network, values: Array, name: str) -> dict[str, Array]:
     pytest.importorskip(name, reason=f"the extra {name} is not installed")
-    found = StandardReference(network, name, separate=False).activations(values)
+    outputs = StandardReference(network, name, separate=False).activations(values)
     return {
         layer.output.name: output.reshape(len(values), *layer.output.shape)
-        for layer, output in zip(network.layers, found, strict=True)
+        for layer, output in zip(network.layers, outputs, strict=True)
     }
 
 

@@ -32,9 +32,9 @@ def test_float32_gives_the_codes_of_the_specification(name: str) -> None:
     for layer in network.layers:
         inputs = [known[source] for source in layer.sources]
         known[layer.output.name] = layer.prepare()(*inputs)
-        found = float_evaluation.prepared(layer)(*inputs)
-        assert found.dtype == layer.dtype
-        np.testing.assert_array_equal(found, known[layer.output.name])
+        codes = float_evaluation.prepared(layer)(*inputs)
+        assert codes.dtype == layer.dtype
+        np.testing.assert_array_equal(codes, known[layer.output.name])
 
 
 def test_thresholds_of_another_formula_are_noticed() -> None:

@@ -29,19 +29,19 @@ def matched(network: Network, layout: Layout | None = None, **arrays: Array) -> 
 def test_names_are_those_of_tensors_nodes_and_layers_then_alike_ones(network: Network) -> None:
     scores, flat = np.zeros((3, 5), np.float32), np.zeros((3, 12), np.float32)
     images = np.zeros((3, 4, 4, 4), np.float32)
-    found = matched(network, scores=scores, flatten_1=flat, Sums__1=images, other=scores)
-    assert {name: one.dumped.name for name, one in found.activations.items()} == {
+    result = matched(network, scores=scores, flatten_1=flat, Sums__1=images, other=scores)
+    assert {name: one.dumped.name for name, one in result.activations.items()} == {
         "scores": "scores",
         "flat": "flatten_1",
         "sums_1": "Sums/1",
     }
-    assert found.unmatched == ["other"]
+    assert result.unmatched == ["other"]
 
 
 def test_a_name_that_is_alike_twice_is_not_matched(network: Network) -> None:
     images = np.zeros((3, 4, 4, 4), np.float32)
-    found = matched(network, SUMS_1=images, Sums__1=images)
-    assert (list(found.activations), found.unmatched) == ([], ["SUMS_1", "Sums/1"])
+    result = matched(network, SUMS_1=images, Sums__1=images)
+    assert (list(result.activations), result.unmatched) == ([], ["SUMS_1", "Sums/1"])
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_the_order_of_axes_follows_from_the_shape(shape: tuple[int, ...], layout
     network = judged.images()
     first = network.layers[0]
     changed = replace(network, layers=(replace(first, output=replace(first.output, shape=(2, 6, 5))),))
-    found = matched(changed, layout, sums_1=np.zeros(shape, np.float32))
+    result = matched(changed, layout, sums_1=np.zeros(shape, np.float32))
     if order == "none":
-        assert "sums_1" not in found.activations
-        assert found.problems
+        assert "sums_1" not in result.activations
+        assert result.problems
         return
-    activation = found.activations["sums_1"]
+    activation = result.activations["sums_1"]
     assert activation.count == int(np.prod(shape)) // 60
     assert (activation.order is not None) == (order == "last")
 
@@ -85,10 +85,10 @@ def test_an_order_that_fits_twice_is_that_of_the_other_images(network: Network) 
 
 
 def test_types_that_are_none_of_the_model_are_problems(network: Network) -> None:
-    found = matched(network, scores=np.zeros((3, 5), np.int8), flat=np.zeros((3, 12), np.complex64))
-    assert not found.activations
-    assert sorted(problem.partition(" ")[0] for problem in found.problems) == ["'flat'", "'scores'"]
-    assert "describe its scale" in " ".join(found.problems)
+    result = matched(network, scores=np.zeros((3, 5), np.int8), flat=np.zeros((3, 12), np.complex64))
+    assert not result.activations
+    assert sorted(problem.partition(" ")[0] for problem in result.problems) == ["'flat'", "'scores'"]
+    assert "describe its scale" in " ".join(result.problems)
 
 
 def test_float64_that_float32_does_not_have_differs(network: Network, tmp_path: Path) -> None:

@@ -169,9 +169,9 @@ def test_a_difference_is_at_the_same_place_in_every_format(
 def test_outputs_of_st_edge_ai_are_those_of_the_model_in_its_order(tmp_path: Path) -> None:
     network = judged.network(argmax=True)
     values = judged.vectors(network, 20)
-    found = judged.activations(network, values)
+    dumps = judged.activations(network, values)
     path = tmp_path / "network_val_io.npz"
-    scores, advisory = found["layer_2_out"], found["advisory_out"]
+    scores, advisory = dumps["layer_2_out"], dumps["advisory_out"]
     arrays = {"m_inputs_1": values, "m_outputs_1": scores + 1, "c_outputs_1": scores.reshape(20, 1, 1, 3)}
     np.savez(path, allow_pickle=False, **arrays, c_outputs_2=advisory.reshape(20, 1, 1, 1).astype(np.int32))
     document = judged.judge(network, tmp_path, path, None)
@@ -184,30 +184,30 @@ def test_outputs_of_st_edge_ai_are_those_of_the_model_in_its_order(tmp_path: Pat
 def test_codes_of_the_other_sign_and_dequantised_codes_are_read(tmp_path: Path) -> None:
     network = judged.network()
     values = judged.vectors(network)
-    found = judged.activations(network, values)
+    dumps = judged.activations(network, values)
     [scale, *_] = [layer.scales.y for layer in network.layers[1:]]  # type: ignore[attr-defined]
-    found["quantize_out"] = (found["quantize_out"].astype(np.int16) - 128).astype(np.int8)
-    codes = found["layer_0_out"]
-    found["layer_0_out"] = codes.astype(np.float32) * scale
-    found["layer_1_out"] = found["layer_1_out"].astype(np.float32)
-    document = judged.judge(network, tmp_path, found, values)
+    dumps["quantize_out"] = (dumps["quantize_out"].astype(np.int16) - 128).astype(np.int8)
+    codes = dumps["layer_0_out"]
+    dumps["layer_0_out"] = codes.astype(np.float32) * scale
+    dumps["layer_1_out"] = dumps["layer_1_out"].astype(np.float32)
+    document = judged.judge(network, tmp_path, dumps, values)
     assert document.verdict == "identical"
     assert document.reason.endswith("; those of layer_0, layer_1 are numbers in the dumps, compared as codes")
     notes = {layer.name: layer.notes for layer in document.layers}
     assert notes["quantize"] == ["int8 codes plus 128"]
     assert notes["layer_0"] == ["numbers of float32"]
     assert notes["layer_1"] == ["whole numbers of float32 read as codes"]
-    found["layer_0_out"][3, 1] += scale / 2
-    wrong = judged.judge(network, tmp_path, found, values)
+    dumps["layer_0_out"][3, 1] += scale / 2
+    wrong = judged.judge(network, tmp_path, dumps, values)
     assert (wrong.verdict, judged.by_name(wrong)["layer_0"].off) == ("differs", 1)
 
 
 def test_the_step_of_another_scale_is_stated(tmp_path: Path) -> None:
     network = judged.network()
     values = judged.vectors(network)
-    found = judged.activations(network, values)
-    found["layer_0_out"] = found["layer_0_out"].astype(np.float32) * np.float32(2**-5)
-    document = judged.judge(network, tmp_path, found, values)
+    dumps = judged.activations(network, values)
+    dumps["layer_0_out"] = dumps["layer_0_out"].astype(np.float32) * np.float32(2**-5)
+    document = judged.judge(network, tmp_path, dumps, values)
     assert document.verdict == "differs"
     assert "multiples of 0.03125, a power of two; the scale of the model is" in document.notes[0]
 
