@@ -14,8 +14,8 @@ from harness.core.arrays import Array
 
 SEARCHED = 1 << 18
 """Values of a layer, of which half are differing vectors, on which all known causes are tried."""
-KEPT = 8
-"""Causes that are checked on the values behind."""
+KEPT = 64
+"""Causes at most that are checked on the values behind: a single value can have many."""
 MOST_LAYERS = 12
 """Layers without dumps before one with a dump, up to which causes in each of them are tried."""
 
@@ -39,15 +39,15 @@ class Explanation:
             case, chain = _part(case, rest), chain and chain.rows(rest)
         if not case.own:
             return
-        causes = [hypothesis.cause for hypothesis in self.diagnosis.hypotheses]
-        if not causes:
+        if not self.diagnosis.hypotheses:
             self.unchecked += case.own
             return
         for start in range(0, len(case.expected), VECTORS_LOOKED_AT):
             rows = np.arange(start, min(start + VECTORS_LOOKED_AT, len(case.expected)))
             part = _part(case, rows)
             if part.own:
-                self.diagnosis += _checked(part, chain and chain.rows(rows), causes)
+                causes = [hypothesis.cause for hypothesis in self.diagnosis.hypotheses]
+                self.diagnosis = _kept(self.diagnosis + _checked(part, chain and chain.rows(rows), causes))
 
     @property
     def complete(self) -> tuple[Hypothesis, ...]:

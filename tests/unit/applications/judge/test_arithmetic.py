@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.analysis.diagnosis import Case
+from harness.applications.judge.explanation import Explanation
 from harness.core.arrays import Array
 from harness.operators.base import Layer
 from harness.operators.contraction import Contraction
@@ -162,6 +164,23 @@ def test_every_differing_value_is_checked_behind_the_vectors_of_the_search(tmp_p
     assert (document.arithmetic, document.unexplained) == ([], ["layer_0"])
     assert layer.nearest.cause == "rounding is half away from zero"
     assert layer.nearest.explained == layer.own - 1 == layer.nearest.checked - 1
+
+
+def test_the_right_one_of_many_causes_of_a_single_value_stays() -> None:
+    network = judged.network(5, 6, 14, activations="int8", power_of_two=True)
+    layer = network.layers[1]
+    values = judged.vectors(network, 600)
+    inputs = network.layers[0].prepare()(values)
+    assert layer.sums is not None
+    right, actual = layer.prepare()(inputs), _half_away_with_ties(layer, layer.sums.accumulate()(inputs))
+    first = int((right != actual).any(axis=1).argmax())
+    explanation = Explanation()
+    for rows in (slice(first, first + 1), slice(first + 1, None)):
+        explanation.add(Case(1, layer, (inputs[rows],), right[rows], actual[rows]), None)
+    causes = [hypothesis.cause for hypothesis in explanation.complete]
+    assert "rounding is half away from zero" in causes
+    assert explanation.checked == np.count_nonzero(right != actual)
+    assert len(causes) < 8
 
 
 def test_an_arithmetic_is_contradicted_by_layers_without_it(tmp_path: Path) -> None:
