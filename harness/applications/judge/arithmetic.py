@@ -40,6 +40,10 @@ ROUNDINGS: dict[str, Callable[[Real], Real]] = {
 }
 Add: TypeAlias = Callable[[Array, Array, Array], Array]
 """Function from patches (n, K), weights (K, N) and bias (N,) to sums (n, N)."""
+CHANNEL_BLOCKS = 4, 8, 16
+"""Channels of a block of ONNX Runtime's convolutions, as many as a vector register has float32."""
+TERMS_OF_BLOCKS = 128, 256, 512
+"""Terms of a block of ONNX Runtime's matrix products; it depends on the shapes."""
 POWERS: dict[str, Callable[[Real], Real]] = {"nearest": np.rint, "next smaller": np.floor, "next larger": np.ceil}
 TF32_BITS = 13
 """Bits of the significand of float32 that TF32 does not have."""
@@ -157,6 +161,10 @@ def _orders(layer: FloatContraction) -> dict[str, Add]:
     """Return sums in the orders of engines, with the bias last; ONNX Runtime, tract and IREE have them."""
     fused = "multiplications and additions are contracted (FMA)"
     orders: dict[str, Add] = {f"{fused}, the bias is added last": _bias_last(contracted)}
+    for terms in TERMS_OF_BLOCKS:
+        if terms < len(layer.weights):
+            cause = f"{fused} within blocks of {terms} terms, which are added to the bias"
+            orders[cause] = partial(_to_bias, terms=terms)
     if not isinstance(layer, Conv):
         return orders
     window = math.prod(layer.window.kernel)
@@ -170,8 +178,11 @@ def _orders(layer: FloatContraction) -> dict[str, Add]:
 
     orders[by_position] = _bias_last(partial(moved, sums=in_order))
     orders[f"{by_position}, {fused}"] = _bias_last(partial(moved, sums=contracted))
-    cause = f"{fused} within each channel, the sums of the channels are added, the bias last"
-    orders[cause] = _bias_last(partial(_by_channels, window=window))
+    for channels in (1, *CHANNEL_BLOCKS):
+        if len(places) % (window * channels) == 0:
+            of_block = "each channel" if channels == 1 else f"blocks of {channels} channels, by position and channel"
+            cause = f"{fused} within {of_block}, the sums of the {'blocks' if channels > 1 else 'channels'} are added"
+            orders[f"{cause}, the bias last"] = _bias_last(partial(_by_blocks, window=window, channels=channels))
     return orders
 
 
@@ -179,11 +190,20 @@ def _bias_last(sums: Add) -> Add:
     return lambda patch, weights, bias: sums(patch, weights, np.zeros_like(bias)) + bias
 
 
-def _by_channels(patch: Array, weights: Array, bias: Array, window: int) -> Array:
-    """Return the sums of sums of fused multiply-adds, one for each channel of a window."""
-    acc = np.zeros((len(patch), len(bias)), np.float32)
-    for start in range(0, len(weights), window):
-        acc = acc + contracted(patch[:, start : start + window], weights[start : start + window], bias)
+def _to_bias(patch: Array, weights: Array, bias: Array, terms: int) -> Array:
+    """Return the bias and sums of fused multiply-adds, one for each block of so many terms."""
+    acc, none = np.broadcast_to(bias, (len(patch), len(bias))), np.zeros_like(bias)
+    for start in range(0, len(weights), terms):
+        acc = acc + contracted(patch[:, start : start + terms], weights[start : start + terms], none)
+    return acc
+
+
+def _by_blocks(patch: Array, weights: Array, bias: Array, window: int, channels: int) -> Array:
+    """Return the sums of sums of fused multiply-adds, one for each block of channels of a window."""
+    acc, size = np.zeros((len(patch), len(bias)), np.float32), window * channels
+    order = np.arange(size).reshape(channels, window).T.reshape(-1)
+    for start in range(0, len(weights), size):
+        acc = acc + contracted(patch[:, start + order], weights[start + order], bias)
     return acc
 
 

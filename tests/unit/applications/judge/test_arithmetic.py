@@ -10,14 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from harness.analysis.diagnosis import Case
 from harness.applications.judge.explanation import Explanation
 from harness.core.arrays import Array
+from harness.model.graph import parse
 from harness.operators.base import Layer
 from harness.operators.contraction import Contraction
-from tests.support import judged
+from tests.support import builders, judged
 from tests.support.judged import Arithmetic
 
 SCALES = "m from a float32 product of scales, divided in double precision"
@@ -267,3 +269,30 @@ def test_flushed_subnormals_are_named(tmp_path: Path) -> None:
 def _significand(values: Array, bits: int) -> Array:
     fraction, exponent = np.frexp(values.astype(np.float64))
     return np.ldexp(np.rint(fraction * 2**bits), exponent - bits).astype(np.float32)
+
+
+def _fma(acc: Array, a: Array, w: Array) -> Array:
+    """The sum of acc and a product, rounded once: of small integers times 2^-20 in float64, which holds both."""
+    return (acc.astype(np.float64) + a.astype(np.float64) * w).astype(np.float32)
+
+
+def test_sums_of_blocks_of_terms_are_named(tmp_path: Path) -> None:
+    """As ONNX Runtime adds long sums: 300 terms in blocks of 256, each from 0 on, added to the bias."""
+    rng = np.random.default_rng(2)
+    weights = rng.integers(-(1 << 11), 1 << 11, (300, 4)).astype(np.float32) * np.float32(2**-10)
+    bias = rng.normal(0, 1, 4).astype(np.float32)
+    node = onnx.helper.make_node("Gemm", ["x", "w", "b"], ["y"], name="dense")
+    model = builders.make_model([node], {"w": weights, "b": bias}, {"y": ("float32", 4)}, width=300)
+    network = parse(model.SerializeToString(), "long")
+    values = (rng.integers(-(1 << 11), 1 << 11, (20, 300)) * 2.0**-10).astype(np.float32)
+    total = np.broadcast_to(bias, (20, 4))
+    for start in (0, 256):
+        block = np.zeros((20, 4), np.float32)
+        for k in range(start, min(start + 256, 300)):
+            block = _fma(block, values[:, k : k + 1], weights[k])
+        total = total + block
+    document = judged.judge(network, tmp_path, {"y": total}, values)
+    assert document.verdict == "within bound"
+    [entry] = document.arithmetic
+    cause = "multiplications and additions are contracted (FMA) within blocks of 256 terms, which are added to the bias"
+    assert cause in (entry.cause, *entry.also)
