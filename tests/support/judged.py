@@ -92,7 +92,7 @@ def judge(
         dumps = path
     read = readers.read(dumps, network)
     matched = match(network, read, layout)
-    stated: Stimuli | None = DumpedInputs.of(network, matched)
+    stated: Stimuli | None = DumpedInputs.from_matched(network, matched)
     if values is not None:
         np.save(folder / "vectors.npy", values)
         stated = from_file(folder / "vectors.npy", network)

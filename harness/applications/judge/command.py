@@ -106,7 +106,7 @@ def command(
             f"{dumps}: none of its {plural(len(matched.unmatched), 'tensor')} ({theirs}) is of model {network.name}",
             f"these are dumps of another model; names of this one: {', '.join(_names(network)[:5])}",
         )
-    stimuli = from_file(vectors, network) if vectors else DumpedInputs.of(network, matched)
+    stimuli = from_file(vectors, network) if vectors else DumpedInputs.from_matched(network, matched)
     if stimuli:
         require_indices(vectors or dumps, network, stimuli)
     elif reference:

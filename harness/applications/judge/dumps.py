@@ -12,7 +12,7 @@ from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 
-from harness.core.arrays import Array
+from harness.core.arrays import UNREADABLE, Array
 from harness.core.errors import RequestError
 
 Layout: TypeAlias = Literal["nchw", "nhwc"]
@@ -65,8 +65,6 @@ class ArchiveMember(Part):
 
     def _open(self) -> None:
         """Open the member and read its header; ValueError if it is no array of numbers."""
-        from harness.core.arrays import UNREADABLE
-
         try:
             archive = zipfile.ZipFile(self._path)
             self._stream: IO[bytes] = archive.open(self._name)

@@ -128,7 +128,7 @@ class DumpedInputs(Stimuli):
         self.origin = "the dumps"
 
     @classmethod
-    def of(cls, network: Network, matched: Matched) -> DumpedInputs | None:
+    def from_matched(cls, network: Network, matched: Matched) -> DumpedInputs | None:
         """Return the inputs in the dumps; None if one is missing."""
         known = all(tensor.name in matched.activations for tensor in network.inputs)
         return cls(network, matched.activations) if known else None
