@@ -32,6 +32,8 @@ COMMANDS = (
         "open",
         "prove",
         "trace",
+        "judge",
+        "reduce",
         "decide",
         "measure",
         "profile",

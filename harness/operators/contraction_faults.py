@@ -217,11 +217,11 @@ def _y_scale(layer: ScaledSum) -> np.float32:
 def _integer_products(layer: ScaledSum, acc: Integers) -> Iterator[tuple[str, Integers]]:
     single, exact = layer.multiplier.astype(np.float64), layer.scales.exact()
     cause = "the product is Q31 fixed point with a single rounding, half up (TFLite), m from double precision"
-    yield cause, _single_rounding(acc, exact, 31)
+    yield cause, single_rounding(acc, exact, 31)
     cause = "the product is Q31 fixed point with two roundings (gemmlowp)"
-    yield f"{cause}, m from float32", _double_rounding(acc, single)
-    yield f"{cause}, m from double precision", _double_rounding(acc, exact)
-    yield "the product is Q15 fixed point (a 16-bit multiplier)", _single_rounding(acc, exact, 15)
+    yield f"{cause}, m from float32", double_rounding(acc, single)
+    yield f"{cause}, m from double precision", double_rounding(acc, exact)
+    yield "the product is Q15 fixed point (a 16-bit multiplier)", single_rounding(acc, exact, 15)
 
 
 def _wrong_products(layer: ScaledSum, acc: Integers) -> Iterator[FaultModel]:
@@ -360,7 +360,7 @@ def _dot(a: Integers, b: Integers) -> Integers:
     return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
 
 
-def _quantised(multiplier: Real, bits: int) -> tuple[Integers, Integers]:
+def quantised(multiplier: Real, bits: int) -> tuple[Integers, Integers]:
     """Return q, exponent: multiplier = q * 2^(exponent - bits), q rounded to nearest in [2^(bits-1), 2^bits)."""
     fraction, exponent = np.frexp(multiplier)
     q = np.floor(np.ldexp(fraction, bits) + 0.5).astype(np.int64)
@@ -368,21 +368,25 @@ def _quantised(multiplier: Real, bits: int) -> tuple[Integers, Integers]:
     return np.where(carried, q >> 1, q), exponent.astype(np.int64) + carried
 
 
-def _single_rounding(acc: Integers, multiplier: Real, bits: int) -> Integers:
+def single_rounding(acc: Integers, multiplier: Real, bits: int) -> Integers:
     """Return floor(acc * q * 2^(exponent - bits) + 1/2), as TFLite's with a single rounding (bits = 31)."""
-    q, exponent = _quantised(multiplier, bits)
+    q, exponent = quantised(multiplier, bits)
     shift = np.clip(bits - exponent, 1, 62)
     rounded: Integers = (acc * q + (np.int64(1) << (shift - 1))) >> shift
     return rounded
 
 
-def _double_rounding(acc: Integers, multiplier: Real) -> Integers:
+def double_rounding(acc: Integers, multiplier: Real) -> Integers:
     """Requantise as gemmlowp: SaturatingRoundingDoublingHighMul, then RoundingDivideByPOT; both round."""
-    q, exponent = _quantised(multiplier, 31)
+    q, exponent = quantised(multiplier, 31)
     high = _doubling_high_product(acc << np.clip(exponent, 0, 31), q)
-    shift = np.clip(-exponent, 0, 62)
+    return shifted(high, np.clip(-exponent, 0, 62))
+
+
+def shifted(values: Integers, shift: Integers) -> Integers:
+    """Return values / 2^shift, rounded half away from zero, as gemmlowp's RoundingDivideByPOT."""
     mask = (np.int64(1) << shift) - 1
-    rounded: Integers = (high >> shift) + ((high & mask) > (mask >> 1) + (high < 0))
+    rounded: Integers = (values >> shift) + ((values & mask) > (mask >> 1) + (values < 0))
     return rounded
 
 

@@ -283,7 +283,7 @@ def _without_bias(patch: Array, weights: Array, bias: Array) -> Array:
     return in_order(patch, weights, np.zeros_like(bias))
 
 
-def _contracted(patch: Array, weights: Array, bias: Array) -> Array:
+def contracted(patch: Array, weights: Array, bias: Array) -> Array:
     """Return sums of fused multiply-adds: the product is not rounded."""
     acc = np.broadcast_to(bias + np.float32(0), (len(patch), len(bias)))
     for a, w in zip(patch.T.astype(np.float64), weights.astype(np.float64), strict=True):
@@ -302,14 +302,14 @@ def _in_contracted_lanes(lanes: int) -> Callable[[Array, Array, Array], Array]:
     def add(patch: Array, weights: Array, bias: Array) -> Array:
         total, none = np.zeros((len(patch), len(bias)), np.float32), np.zeros_like(bias)
         for lane in range(min(lanes, len(weights))):
-            total = total + _contracted(patch[:, lane::lanes], weights[lane::lanes], none)
+            total = total + contracted(patch[:, lane::lanes], weights[lane::lanes], none)
         return total + bias
 
     return add
 
 
 CONTRACTED_SUMS: dict[str, Callable[[Array, Array, Array], Array]] = {
-    "multiplications and additions are contracted (FMA)": _contracted,
+    "multiplications and additions are contracted (FMA)": contracted,
     "the bias is added last": _bias_last,
     **{f"{lanes} contracted partial sums (FMA) are added at the end": _in_contracted_lanes(lanes)
        for lanes in (4, 8, 16)},

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from harness.core.arrays import Array, vectors_at_once
 from harness.model.network import Network
+from harness.operators.base import Evaluate, Layer
 from harness.operators.exact import BLOCK
 
 
 class SpecificationReference:
-    """The activations of a network according to the exact specification of its operators."""
+    """The activations of a network according to the exact specification of its operators.
 
-    def __init__(self, network: Network, threads: int = 2) -> None:
+    `prepare` returns the function of a layer, by default that which decides every rounding in integers.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        threads: int = 2,
+        prepare: Callable[[Layer], Evaluate] = operator.methodcaller("prepare"),
+    ) -> None:
         self._network = network
         self._layers = network.layers
-        self._evaluate = [layer.prepare() for layer in network.layers]
+        self._evaluate = [prepare(layer) for layer in network.layers]
         self._threads = threads
         at_once = min(BLOCK, vectors_at_once(max(layer.size for layer in network.layers)))
         self._at_once = max(at_once // network.steps, 1) * network.steps

@@ -111,7 +111,7 @@ def results(plan: Plan, ran_on: Sequence[str], count: int, observations: Observa
         effect=_effect(network, count, observations.changed) if differing and not near else None,
         diagnosis=_headline(network, diagnoses, wrong),
         diagnoses=[_diagnosis(network, diagnosis) for diagnosis in diagnoses],
-        pictures=[_picture(network, count, summary) for summary in summaries],
+        pictures=[picture(network, count, summary) for summary in summaries],
     )
 
 
@@ -367,7 +367,7 @@ def _hypothesis(hypothesis: Hypothesis, diagnosis: Diagnosis) -> entries.Hypothe
     )
 
 
-def _picture(network: Network, count: int, summary: DifferenceSummary) -> entries.PictureEntry:
+def picture(network: Network, count: int, summary: DifferenceSummary) -> entries.PictureEntry:
     """Summarize the differences of a layer; a row of the map is one line, which is shorter than a list of numbers."""
     layer = network.layers[summary.layer]
     columns, rows = map_shape(count, layer.size)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
@@ -24,10 +25,28 @@ SOME_COLUMNS = 16  # values that must fit, as the columns are taken from what wa
 
 
 @np.errstate(all="ignore")  # mistakes overflow
-def diagnose(case: Case) -> Diagnosis:
-    """Try every known mistake on the differing vectors and on the same number of others, which can contradict it."""
+def diagnose(case: Case, more: Iterable[FaultModel] = (), only: Collection[str] | None = None) -> Diagnosis:
+    """Try every known mistake on the differing vectors and on the same number of others, which can contradict it.
+
+    `more` are further mistakes, with outputs for all vectors of the case.  `only` names the causes that are tried.
+    """
     rows = _rows(case.differing)
-    return _judge(case, rows, _mistakes(case, rows), case.layer.rounded.before(*_at(case.inputs, rows)))
+    further = (mistake._replace(output=mistake.output[rows]) for mistake in more)
+    mistakes: Iterable[FaultModel] = itertools.chain(further, _mistakes(case, rows))
+    if only is not None:
+        mistakes = _selected(mistakes, only)
+    return _judge(case, rows, mistakes, case.layer.rounded.before(*_at(case.inputs, rows)))
+
+
+def _selected(mistakes: Iterable[FaultModel], causes: Collection[str]) -> Iterator[FaultModel]:
+    """Yield the mistakes with these causes; the others behind the last of them are not computed."""
+    missing = set(causes)
+    for mistake in mistakes if missing else ():
+        if mistake.cause in missing:
+            missing.remove(mistake.cause)
+            yield mistake
+        if not missing:
+            return
 
 
 @np.errstate(all="ignore")

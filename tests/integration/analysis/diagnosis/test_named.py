@@ -262,7 +262,7 @@ def test_a_multiplier_that_is_nan_gives_the_lowest_code() -> None:
     [(0.5, 31, (1 << 30, 0)), (3.0, 31, (3 << 29, 2)), (1 - 2.0**-40, 31, (1 << 30, 1)), (0.3, 15, (19661, -1))],
 )
 def test_multipliers_are_quantised_to_so_many_bits(multiplier: float, bits: int, expected: tuple[int, int]) -> None:
-    q, exponent = contraction_faults._quantised(np.array([multiplier]), bits)
+    q, exponent = contraction_faults.quantised(np.array([multiplier]), bits)
     assert (q[0], exponent[0]) == expected
 
 

@@ -1,0 +1,1 @@
+"""`harness judge`: outputs and layers that another engine computed, compared with the exact specification."""

@@ -1,0 +1,1 @@
+"""`harness reduce`: the smallest part of a model for which an engine still differs from the specification."""
