@@ -56,6 +56,9 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+IN_CAMPAIGNS = {"a lost end", "a repeated frame", "a lost byte"}
+
+
 class Disturbance:
     """A fault of the first frame of every kind of request, and of the first reply to each."""
 
@@ -132,7 +135,13 @@ def require_identical(built: BoardProgram, done: Completed, vectors: Array, fold
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, id=name, marks=[pytest.mark.campaign] if name in IN_CAMPAIGNS else [])
+        for name, fault in FAULTS.items()
+    ],
+)
 def test_the_line_recovers_at_every_step(
     board: Microcontroller, built: BoardProgram, tmp_path: Path, fault: Callable[[bytes], bytes]
 ) -> None:

@@ -126,6 +126,7 @@ def test_a_wrong_board_has_other_errors_than_the_reference(user: User, history: 
     assert done.document["accuracy"]["float_absent"].startswith("the model does not name its float original")
 
 
+@pytest.mark.campaign
 def test_dumps_that_stay_on_the_board_change_no_number(user: User, judged: Ended) -> None:
     done = a_run(user, "--fetch", "mismatch")
     assert not list(Path(done.document["run"]).glob("target/*/*"))

@@ -92,6 +92,7 @@ def test_a_program_that_was_not_built_has_no_size_of_its_code(user: User) -> Non
     assert any(text.startswith("times and cycles: no measurement of acas_sl") for text in done.document["unknown"])
 
 
+@pytest.mark.campaign
 def test_constants_in_kernels_of_a_device_are_not_those_of_the_program(user: User) -> None:
     done = user.harness("models", "cost", "lenet5_int8", "--board", "kv260", "--json")
     assert done.code == 0, done.err
@@ -164,6 +165,7 @@ def test_a_wrong_request_is_refused(user: User, options: tuple[str, ...], messag
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_times_are_those_of_the_measurement_by_the_same_targets(user: User) -> None:
     given = ("--board", "host", "--items", "c,c")
     asked = (

@@ -160,6 +160,7 @@ def test_codes_of_tract_are_identical(codes: Network, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not IS_X86, reason="its code without FMA for x86-64")
+@pytest.mark.campaign
 def test_float_sums_of_iree_are_named(floats: Network, tmp_path: Path) -> None:
     values = judged.vectors(floats, 4)
     document = judged.judge(floats, tmp_path, by_engine(floats, values, "iree"), values)

@@ -83,6 +83,7 @@ def test_a_fault_of_one_layer_is_reduced_to_one_channel_of_it(user: User, tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_a_float_layer_is_reduced_if_it_is_beyond_its_bound(user: User, tmp_path: Path) -> None:
     model = builders.float_sums()
     _, command = words(tmp_path, model, "values * np.float32(1.001) if values.shape == (12, 4) else values")
