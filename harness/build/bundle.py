@@ -1,7 +1,8 @@
 """`Plan` -> bundle: the folder that is deployed, named by the hash of what it was built from, and cached.
 
 A bundle holds the program `inference`, the sources that it was built from (the fixed kernels and the generated
-`network.c`), and `manifest.json` with the SHA-256 of every file.
+`network.c`), the objects of `network.c` and of what it calls, as they were linked into the program, and
+`manifest.json` with the SHA-256 of every file.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from harness.targets.generated import Launch
 from harness.targets.toolchain import Compiler
 
 PROGRAM = "inference"
-NETWORK, OBJECT = "network.c", "network.o"
+NETWORK = "network.c"
+CALLED = ("kernels/program/copy_padded.c", "kernels/bare/math.c", "kernels/bare/memory.c")
+"""Sources of the functions that the code of a network calls, where a bundle has them."""
 MANIFEST = "manifest.json"
 UNIT_DEPTH = 3  # kernels/c/file.c
 PROTOCOL = 7  # PROTOCOL in kernels/program/inference.c
@@ -174,13 +177,19 @@ class Recipe:
         for compiler, kernels in self.kernels:
             units |= dict.fromkeys(compiler.build(folder, kernels, self.profile, compile_c))
             flags.extend(compiler.flags(self.profile))
-        if self.of_network:
-            compile_c([Path(NETWORK)], folder / OBJECT, *flags, *self.of_network, "-c")
-            units = {Path(OBJECT) if path == Path(NETWORK) else path: None for path in units}
+        (folder / COMPILED).mkdir(exist_ok=True)
+        objects = {Path(path): Path(object_of(path)) for path in (NETWORK, *CALLED) if path in self.sources}
+        for source, output in objects.items():
+            of_network = self.of_network if source == Path(NETWORK) else ()
+            compile_c([source], folder / output, *flags, *of_network, "-c")
         if self.profile.bare_metal:
             flags.append(f"-Wl,-T,{LINKER_SCRIPT}")
-        compile_c(list(units), folder / PROGRAM, *flags)
-        (folder / OBJECT).unlink(missing_ok=True)
+        compile_c([objects.get(unit, unit) for unit in units], folder / PROGRAM, *flags)
+
+
+def object_of(source: str) -> str:
+    """Return the path in a bundle of the object that the program is linked with, for a source that has its own."""
+    return f"{COMPILED}/{Path(source).stem}.o"
 
 
 def _is_unit(path: Path) -> bool:
