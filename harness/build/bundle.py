@@ -181,7 +181,7 @@ class Recipe:
         objects = {Path(path): Path(object_of(path)) for path in (NETWORK, *CALLED) if path in self.sources}
         for source, output in objects.items():
             of_network = self.of_network if source == Path(NETWORK) else ()
-            compile_c([source], folder / output, *flags, *of_network, "-c")
+            compile_c([source], folder / output, *flags, *of_network, "-c", "-g0")  # zig's -g is a default
         if self.profile.bare_metal:
             flags.append(f"-Wl,-T,{LINKER_SCRIPT}")
         compile_c([objects.get(unit, unit) for unit in units], folder / PROGRAM, *flags)
@@ -304,7 +304,7 @@ def check_memory(program: Program, profile: Profile) -> None:
     of_block = f"buffers of a block of {plural(program.plan.block, 'vector')}"
     for what, size, region, own in (
         ("constants", constants, board.code, CODE_BYTES),
-        (of_block, buffers, board.data, _stack_bytes(program.plan, board) + files),
+        (of_block, buffers, board.data, stack_bytes(program.plan, board) + files),
     ):
         room = (region.kib << 10) - own
         if size > room:
@@ -376,7 +376,7 @@ def _sources(program: Program, profile: Profile) -> dict[str, bytes]:
     return kept | {f"kernels/bare/{name}": content for name, content in bare.items()} | memory | program.files
 
 
-def _stack_bytes(plan: Plan, board: BareMetal) -> int:
+def stack_bytes(plan: Plan, board: BareMetal) -> int:
     """Return the size of the stack: what the profile gives, and the accumulators of a vector of the largest layer."""
     accumulators = max(4 * layer.size for layer in plan.network.layers)
     return (board.stack_kib << 10) + (accumulators + 7) // 8 * 8
@@ -386,7 +386,7 @@ def _memory_regions(plan: Plan, board: BareMetal) -> str:
     """Return what kernels/bare/program.ld includes: the processor's memory."""
     regions = (("code (rx)", board.code), ("data (rw)", board.data))
     lines = [f"    {name} : ORIGIN = {region.origin:#x}, LENGTH = {region.kib}K" for name, region in regions]
-    return "\n".join(["MEMORY", "{", *lines, "}", f"STACK_BYTES = {_stack_bytes(plan, board)};"]) + "\n"
+    return "\n".join(["MEMORY", "{", *lines, "}", f"STACK_BYTES = {stack_bytes(plan, board)};"]) + "\n"
 
 
 def _sha256(content: bytes) -> str:

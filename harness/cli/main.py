@@ -36,6 +36,7 @@ COMMANDS = (
         "measure",
         "profile",
         "wcet",
+        "export",
         "history",
         "diff",
         "verify",

@@ -11,6 +11,7 @@ from typing import Any
 COMMANDS = {
     "case": "harness.applications.case.command",
     "decide": "harness.applications.decide.command",
+    "export": "harness.applications.export.command",
     "models hybrid": "harness.applications.decide.hybrid.command",
     "nightly": "harness.applications.nightly.command",
     "profile": "harness.applications.profile.command",
@@ -24,6 +25,7 @@ DOCUMENTS = {
     "case": "harness.applications.case.entries:CaseDocument",
     "decision": "harness.applications.decide.entries:DecisionDocument",
     "decision_by_bounds": "harness.applications.decide.entries:BoundsDocument",
+    "export": "harness.applications.export.document:ExportDocument",
     "profile": "harness.applications.profile.document:ProfileDocument",
     "traceability": "harness.applications.trace.document:TraceabilityDocument",
     "wcet": "harness.applications.wcet.document:WcetDocument",

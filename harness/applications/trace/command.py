@@ -22,8 +22,6 @@ from harness.core.text import plural
 if TYPE_CHECKING:
     from harness.applications.trace.document import ConstantEntry, FunctionEntry, OwnerEntry, TraceabilityDocument
     from harness.applications.trace.traced import Traced
-    from harness.boards.profile import Profile
-    from harness.plan.plan import Plan
 
 CODE_AND_CONSTANTS = (".text", ".rodata", ".init", ".fini", ".data")
 MOST_GAPS = 20
@@ -98,53 +96,17 @@ def command(
 
 def traced(space: Workspace, model: str, asked: dict[str, Any], console: Console) -> Traced:
     """Build the program of a model, plan or run, and the same program with debug data, and read both."""
-    from harness.applications.trace.traced import Traced
-    from harness.build import bundle, codegen
-
-    made, board, expected, proof = _planned(space, model, asked)
-    bundle.require_stages(made, "a trace cannot find the machine code of")
-    bundle.check_targets(made, board)
-    program = codegen.generate(made)
-    space.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-    console.note(f"building {made.network.name} for board {board.name}, and once more with debug data")
-    built = bundle.build(program, board, space.cache)
-    if expected not in {None, built.sha256}:
-        raise RequestError(
-            f"{model}: the run has bundle {expected[:16] if expected else ''}, but the sources, the profile and the "
-            f"compiler here give {built.sha256[:16]}",
-            "check out the revision that run.json names, or trace the plan: harness trace RUN/plan",
-        )
-    return Traced.of(program, built, bundle.with_debug_data(program, board, built, space.cache), proof)
-
-
-def _planned(space: Workspace, model: str, asked: dict[str, Any]) -> tuple[Plan, Profile, str | None, Any]:
-    """Return plan and board; of a run also the name of its bundle, and its proof if it has one."""
-    from harness import targets
     from harness.analysis.proof_document import ProofDocument
-    from harness.boards import profile
-    from harness.plan import folder as plan_folder
-    from harness.runs import job
-    from harness.runs.folder import RunFolder
+    from harness.applications.trace.traced import Traced
+    from harness.build import bundle
+    from harness.runs import programs
 
-    path = Path(model)
-    boards = targets.load_boards(space.boards)
-    if len(path.parts) == 1 and not path.is_dir() and (space.runs / path).is_dir():
-        path = space.runs / path
-    if path.is_dir():
-        is_run = (path / "request.json").is_file()
-        if any(value is not None for value in asked.values()):
-            raise click.UsageError(
-                f"{model} has a plan, which defines board, items, split and buffers: omit these options"
-            )
-        made = plan_folder.read(path / "plan" if is_run else path)
-        if not is_run:
-            return made, boards.board(made.board), None, None
-        request = RunFolder(path).read_request()
-        proven = path / "proof.json"
-        proof = ProofDocument.read(proven) if proven.is_file() else None
-        return made, profile.restored(request["profile"]), request["bundle"], proof
-    board = boards.board(asked["board"] or "host")
-    return job.planned(space.model(model), board, asked | {"block": None, "sync": None}), board, None, None
+    of = programs.subject(space, model, asked)
+    console.note(f"building {of.plan.network.name} for board {of.board.name}, and once more with debug data")
+    program, built = programs.build(of, space.cache, "a trace cannot find the machine code of")
+    proven = of.run / "proof.json" if of.run else None
+    proof = ProofDocument.read(proven) if proven and proven.is_file() else None
+    return Traced.of(program, built, bundle.with_debug_data(program, of.board, built, space.cache), proof)
 
 
 def _address(text: str) -> int:

@@ -1,0 +1,100 @@
+"""`harness export`: the code of a network as a library for an application."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from harness.boards.workspace import Workspace
+from harness.cli._group import Command
+from harness.cli._options import as_json, pass_workspace, planned
+from harness.core.console import Console
+from harness.core.errors import EXIT_DONE
+from harness.core.table import Table
+from harness.core.text import plural
+
+if TYPE_CHECKING:
+    from harness.applications.export.document import ExportDocument
+
+FORM_NAMES = ("library", "sources", "cmake", "zephyr", "esp-idf", "arduino")
+
+
+@click.command(
+    "export", cls=Command, epilog="Example: harness export --board cortex-m4 --model acas_coc acas --form cmake"
+)
+@click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
+@planned
+@click.option("--run", metavar="RUN", help="Export the program of this run, in place of board, model and plan.")
+@click.option(
+    "--form", type=click.Choice(FORM_NAMES), default="library", show_default=True, help="Build system of the export."
+)
+@click.option("--name", help="Prefix of files, functions and macros; default: from the name of the model.")
+@click.option(
+    "--vectors",
+    type=click.IntRange(1, 1000),
+    default=20,
+    show_default=True,
+    help="Vectors of the self-test; fewer if their inputs take over 256 KiB.",
+)
+@as_json
+@pass_workspace
+def command(
+    space: Workspace,
+    /,
+    as_json: bool,
+    out: Path,
+    run: str | None,
+    form: str,
+    name: str | None,
+    vectors: int,
+    model: str | None,
+    **asked: Any,
+) -> int:
+    """Write the code of a model as a C library to the new folder OUT: proved object, sources, self-test, manifest.
+
+    Without --run and --block the library computes one vector at a time, as harness run and prove do with --block 1.
+
+    Exit code: 0 written, 2 the request is invalid, 3 the compiler or the reference failed.
+    """
+    from harness.applications.export import folder, library
+    from harness.runs import programs
+
+    console = Console.open(as_json=as_json)
+    if (run is None) == (model is None) or (run is None and not asked["board"]):
+        raise click.UsageError("give --board and --model, or --run RUN")
+    folder.require_free(out)
+    if run is None and not Path(str(model)).is_dir():
+        asked["block"] = asked["block"] or 1
+    of = programs.subject(space, str(run or model), asked)
+    library.require_exportable(of)
+    folder.evidence_of(of.run)
+    console.note(f"building {of.plan.network.name} for board {of.board.name}")
+    program, built = programs.build(of, space.cache, "an export cannot take the code of")
+    console.note("computing the vectors of the self-test")
+    exported = library.described(name, of, program, built, vectors)
+    manifest = folder.write(exported, form, out)
+    console.document(manifest.to_json())
+    console.show(*_summary(manifest, out, of.plan.block))
+    return EXIT_DONE
+
+
+def _summary(manifest: ExportDocument, out: Path, block: int) -> list[Table | Text]:
+    table = Table("file", "SHA-256")
+    for path, sha256 in manifest.files.items():
+        table.add_row(path, sha256[:16])
+    memory = manifest.memory
+    lines = [
+        f"{manifest.name}: {memory.code:,} bytes of code, {memory.constants:,} of constants, {memory.ram:,} of "
+        f"variables and buffers; self-test of {plural(manifest.vectors, 'vector')}",
+    ]
+    if manifest.evidence is not None:
+        evidence = manifest.evidence
+        lines.append(f"run {evidence.run}: {evidence.verdict}, {plural(evidence.vectors, 'vector')}")
+    else:
+        again = f"--board {manifest.board} --model MODEL --block {block}"
+        lines.append(f"no run is named: harness prove {again} proves this object")
+    lines.append(f"written: {out}; its README.md says how to build it")
+    return [table, *(Text(line) for line in lines)]

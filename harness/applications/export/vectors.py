@@ -1,0 +1,68 @@
+"""The self-test of a library: vectors, the expected bytes of the outputs, and a checksum of every layer."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.core.arrays import Array
+from harness.model.network import Network
+from harness.plan.plan import Plan
+from harness.reference.stimuli import stimuli
+from harness.reference.stream import reference_of
+
+SEED = 1
+LARGEST = 256 << 10
+"""Bytes of the inputs of all vectors: a microcontroller has to hold them."""
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """`inputs` has the values of each input, (vectors, size); `outputs` those of each output layer, by its index.
+
+    `checksums` are the CRC-32 of the little-endian bytes of every layer, (vectors, layers); 0 for a layer whose
+    activations later ones overwrite.
+    """
+
+    inputs: Sequence[Array]
+    outputs: dict[int, Array]
+    checksums: Array
+
+    @property
+    def count(self) -> int:
+        """The number of vectors."""
+        return len(self.checksums)
+
+
+def count_of(network: Network, asked: int) -> int:
+    """Return the number of vectors: whole streams, at least one, and as many of those asked for as have room."""
+    fitting = max(LARGEST // network.record.itemsize, 1)
+    streams = max(min(asked, fitting) // network.steps, 1)
+    return streams * network.steps
+
+
+def self_test(plan: Plan, asked: int) -> SelfTest:
+    """Return the self-test of at most `asked` vectors; ReferenceFailed if the engines of the reference disagree."""
+    network = plan.network
+    vectors = stimuli(network, count_of(network, asked), SEED).chunk(0, count_of(network, asked))
+    activations = reference_of(network).activations(vectors)
+    checksums = np.zeros((len(vectors), len(network.layers)), np.uint32)
+    for index, values in enumerate(activations):
+        if plan.kept[index]:
+            checksums[:, index] = [zlib.crc32(_little(row)) for row in values]
+    inputs = list(network.values(vectors).values())
+    return SelfTest(inputs, {index: activations[index] for index in outputs_of(network)}, checksums)
+
+
+def _little(values: Array) -> bytes:
+    return values.astype(values.dtype.newbyteorder("<")).tobytes()
+
+
+def outputs_of(network: Network) -> list[int]:
+    """Return the layers that are results of the network: those that no other reads, and the last."""
+    read = {name for layer in network.layers for name in layer.sources}
+    last = len(network.layers) - 1
+    return [index for index, layer in enumerate(network.layers) if index == last or layer.output.name not in read]
