@@ -27,6 +27,7 @@ DOCUMENTS = {
     "decision_by_bounds": "harness.applications.decide.entries:BoundsDocument",
     "export": "harness.applications.export.document:ExportDocument",
     "profile": "harness.applications.profile.document:ProfileDocument",
+    "contained": "harness.applications.trace.contained_document:ContainedDocument",
     "traceability": "harness.applications.trace.document:TraceabilityDocument",
     "wcet": "harness.applications.wcet.document:WcetDocument",
 }

@@ -31,8 +31,9 @@ COLUMNS = ("node", "operator", "layer", "task", "item", "target", "kind", "symbo
 
 
 @click.command("trace", epilog="Example: harness trace acas_coc --board host --items c,c --html trace.html")
-@click.argument("model", metavar="MODEL", shell_complete=_completion.models)
+@click.argument("model", metavar="MODEL", required=False, shell_complete=_completion.models)
 @click.option("--board", shell_complete=_completion.boards, help="Board: a name in boards.yaml; default: host.")
+@click.option("--block", type=click.IntRange(1, 1_000_000), help="Vectors of a block, as for run; an export has 1.")
 @click.option("--items", type=Words(), shell_complete=_completion.targets, help="Target of each item, e.g. c,c.")
 @click.option("--split", type=Words(), help="Distribution of layers over items, e.g. dense_2=network,pipeline.")
 @click.option("--buffers", type=click.Choice(["keep", "reuse"]), help="Buffers, as for run.")
@@ -43,13 +44,27 @@ COLUMNS = ("node", "operator", "layer", "task", "item", "target", "kind", "symbo
 @click.option("--argument", is_flag=True, help="Show for each node why its code computes it, step by step.")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path, dir_okay=False), help="Write all links as CSV.")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page: nodes beside their code.")
+@click.option(
+    "--elf",
+    metavar="APP",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Compare this linked application with the object of the network: does it contain the proved code?",
+)
+@click.option("--run", metavar="RUN", help="MODEL as the run whose code an application contains.")
+@click.option(
+    "--library",
+    "libraries",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --elf: accept functions that the network calls from this static library; can be repeated.",
+)
 @as_json
 @pass_workspace
 def command(
     space: Workspace,
     /,
     as_json: bool,
-    model: str,
+    model: str | None,
     reverse: bool,
     at: str | None,
     symbol: str | None,
@@ -57,16 +72,31 @@ def command(
     argument: bool,
     csv_file: Path | None,
     html: Path | None,
+    elf: Path | None,
+    run: str | None,
+    libraries: tuple[Path, ...],
     **asked: Any,
 ) -> int:
     """Trace each ONNX node of MODEL to its tables, functions, source lines and addresses in the program, and back.
 
     MODEL is a model, the folder of a plan (harness plan -o), or the folder of a run.
 
+    With --elf: find each section of the network's object in a linked application, relocate it again, and compare all
+    bytes, the targets of calls, and the functions that the network calls.
+
     Exit code: 0 every byte of code and constants has an owner, 1 some have none, or a table differs, 2 the request is
-    invalid, 3 the program cannot be built or read.
+    invalid, 3 the program cannot be built or read.  With --elf: 0 contained, 1 differs.
     """
     console = Console.open(as_json=as_json)
+    if (model is None) == (run is None):
+        raise click.UsageError("give MODEL, or --run RUN")
+    model = str(model or run)
+    if elf is not None:
+        if at or symbol or node or reverse or argument or csv_file:
+            raise click.UsageError("--elf compares an application: omit the options that select links")
+        return _compare(space, model, elf, libraries, html, asked, console)
+    if libraries:
+        raise click.UsageError("--library is for --elf APP")
     if sum(map(bool, (at, symbol, node))) > 1 or (reverse and argument):
         raise click.UsageError("give one of --at, --symbol and --node, and one of --reverse and --argument")
     found = traced(space, model, asked, console)
@@ -107,6 +137,30 @@ def traced(space: Workspace, model: str, asked: dict[str, Any], console: Console
     proven = of.run / "proof.json" if of.run else None
     proof = ProofDocument.read(proven) if proven and proven.is_file() else None
     return Traced.of(program, built, bundle.with_debug_data(program, of.board, built, space.cache), proof)
+
+
+def _compare(
+    space: Workspace,
+    model: str,
+    elf: Path,
+    libraries: Sequence[Path],
+    html: Path | None,
+    asked: dict[str, Any],
+    console: Console,
+) -> int:
+    """Compare an application with the object of the network; return the exit code."""
+    from harness.applications.trace import elf_command
+    from harness.runs import programs
+
+    of = programs.subject(space, model, asked)
+    console.note(f"building {of.plan.network.name} for board {of.board.name}")
+    program, built = programs.build(of, space.cache, "a trace cannot find the machine code of")
+    document = elf_command.compared(of, program, built, elf, libraries)
+    console.document(document.to_json())
+    if html:
+        _write(html, elf_command.html(document), console)
+    console.show(*elf_command.shown(document))
+    return EXIT_DONE if document.verdict == "contained" else EXIT_DIFFERS
 
 
 def _address(text: str) -> int:

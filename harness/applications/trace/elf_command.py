@@ -1,0 +1,107 @@
+"""`harness trace --elf`: the comparison as a document, a table and a page."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from harness import __version__
+from harness.applications.trace.contained_document import SCHEMA, ContainedDocument
+from harness.applications.trace.flown import Flown, object_sha256
+from harness.applications.trace.image import Image
+from harness.build import codegen
+from harness.build.bundle import Bundle
+from harness.core.installation import revision
+from harness.core.safe_io import read_document
+from harness.core.table import Table
+from harness.core.text import plural
+from harness.report.page import environment, label_cells, script
+from harness.runs import DOCUMENT
+from harness.runs.entries import AnyDocument
+from harness.runs.programs import Subject
+
+PACKAGE = "harness.applications.trace"
+MOST_DIFFERENCES = 20
+"""Differences that are shown; --json has all of them."""
+
+
+def compared(of: Subject, program: codegen.Program, bundle: Bundle, elf: Path, libraries: Sequence[Path]) -> ContainedDocument:
+    """Compare an application with the bundle; RequestError if it cannot be read, or has no symbols."""
+    application = Image(elf)
+    found = Flown(application, bundle, libraries)
+    run = AnyDocument.view(read_document(of.run / DOCUMENT)) if of.run and (of.run / DOCUMENT).is_file() else None
+    proof = getattr(run, "proof", None)
+    return ContainedDocument(
+        schema=SCHEMA,
+        harness={"version": __version__, "revision": revision()},
+        application=elf.name,
+        application_sha256=hashlib.sha256(application.content).hexdigest(),
+        machine=application.machine.removeprefix("EM_"),
+        run=of.run.resolve().name if of.run else None,
+        run_verdict=run.verdict if run is not None else None,
+        proof_holds=None if proof is None else bool(proof.holds),
+        model=program.plan.network.name,
+        model_sha256=program.plan.network.sha256,
+        board=program.plan.board,
+        bundle=bundle.sha256,
+        object_sha256=object_sha256(bundle),
+        verdict="differs" if found.differences else "contained",
+        entry=found.entry,
+        other_networks=found.other_networks,
+        compared_bytes=found.compared_bytes,
+        places=list(found.places()),
+        called=found.called,
+        differences=found.difference_entries(),
+        assumptions=found.assumptions(),
+    )
+
+
+def shown(document: ContainedDocument) -> Iterator[Table | Text]:
+    """Yield the tables and lines of a document."""
+    table = Table("object", "section", "addresses", "bytes", title=f"{document.model} in {document.application}")
+    for each in document.places:
+        addresses = f"{each.address:#x}-{each.address + each.size:#x}"
+        table.add_row(each.object, each.section, addresses, f"{each.size:,}")
+    yield table
+    for called in document.called:
+        where = f" at {called.address:#x}" if called.address is not None else ""
+        veneers = f", by {plural(len(called.veneers), 'veneer')}" if called.veneers else ""
+        yield Text(f"calls {called.name}{where}, from {called.provided_by}{veneers}")
+    if document.differences:
+        differences = Table("symbol", "kind", "address", "difference")
+        for one in document.differences[:MOST_DIFFERENCES]:
+            address = f"{one.address:#x}" if one.address is not None else "-"
+            differences.add_row(Text(one.symbol), one.kind, address, Text(one.reason))
+        yield differences
+        if len(document.differences) > MOST_DIFFERENCES:
+            yield Text(f"and {len(document.differences) - MOST_DIFFERENCES:,} more: see --json")
+    if document.other_networks:
+        yield Text(f"other networks in the application, which are not compared: {', '.join(document.other_networks)}")
+    yield Text(_conclusion(document))
+
+
+def _conclusion(document: ContainedDocument) -> str:
+    if document.differences:
+        symbols = len({each.symbol for each in document.differences})
+        return f"differs: {plural(len(document.differences), 'difference')} at {plural(symbols, 'symbol')}"
+    run = f"the run's verdict is {document.run_verdict}" if document.run_verdict else "no finished run is named"
+    return (
+        f"contained: all {document.compared_bytes:,} bytes are those of bundle {document.bundle[:16]}, relocated; {run}"
+    )
+
+
+def html(document: ContainedDocument) -> str:
+    """Return the page of a document."""
+    page = environment(PACKAGE).get_template("contained.html.jinja")
+    return label_cells(
+        page.render(
+            run=document,
+            schema=document.schema_number,
+            document_name="harness trace --elf --json",
+            conclusion=_conclusion(document),
+            script=script("tables.js", package=PACKAGE),
+        )
+    )
