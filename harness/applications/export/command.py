@@ -86,10 +86,10 @@ def _summary(manifest: ExportDocument, out: Path, block: int) -> list[Table | Te
     for path, sha256 in manifest.files.items():
         table.add_row(path, sha256[:16])
     memory = manifest.memory
-    lines = [
-        f"{manifest.name}: {memory.code:,} bytes of code, {memory.constants:,} of constants, {memory.ram:,} of "
-        f"variables and buffers; self-test of {plural(manifest.vectors, 'vector')}",
-    ]
+    numbers = (
+        f"{memory.code:,} bytes of code, {memory.constants:,} of constants, {memory.ram:,} of variables and buffers"
+    )
+    lines = [f"{manifest.name}: {numbers}; self-test of {plural(manifest.vectors, 'vector')}"]
     if manifest.evidence is not None:
         evidence = manifest.evidence
         lines.append(f"run {evidence.run}: {evidence.verdict}, {plural(evidence.vectors, 'vector')}")

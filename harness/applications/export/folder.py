@@ -17,7 +17,6 @@ from harness.core.installation import revision
 from harness.core.safe_io import read_document
 from harness.runs import DOCUMENT
 from harness.runs.entries import AnyDocument
-
 from harness.targets import toolchain
 
 
@@ -46,7 +45,7 @@ def evidence_of(run: Path | None) -> EvidenceEntry | None:
         run=run.resolve().name,
         kind=found.kind,
         verdict=found.verdict,
-        vectors=found.vectors.count,
+        vectors=found.stimuli.count,
         proof_holds=None if proof is None else bool(proof.holds),
     )
 
@@ -88,7 +87,7 @@ def write(library: Library, form: str, path: Path) -> ExportDocument:
         evidence=evidence,
         memory=MemoryEntry(code=memory.code, constants=memory.constants, ram=memory.ram, stack=library.stack),
         vectors=library.test.count,
-        proved={name: _sha256(content) for name, content in library.objects.items()},
+        proved={name: _sha256(content) for name, content in library.proved.items()},
         files={name: _sha256(content) for name, content in sorted(files.items())},
     )
     try:

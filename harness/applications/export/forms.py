@@ -45,16 +45,16 @@ FORMS = {
     ),
     "sources": Form(
         EXAMPLE,
-        "Any C99 compiler with the extensions of GCC (`__attribute__`, `__asm__`) compiles the sources. These flags keep "
-        "the bits:\n\n"
+        "Any C99 compiler with GCC's `__attribute__` and `__asm__` compiles the sources. These flags keep the "
+        "bits:\n\n"
         "    cc -std=gnu99 -O2 {exactness} -Isrc test/selftest.c {sources} -lm -o selftest\n\n"
         "The machine code is then your compiler's: the self-test checks it, the proof is about `lib/lib{name}.a`.",
     ),
     "cmake": Form(
         EXAMPLE | {"CMakeLists.txt": "cmake/CMakeLists.txt.jinja"},
         "    add_subdirectory({name})\n    target_link_libraries(application {name})\n\n"
-        "The target links the proved machine code; `-D{upper}_PROVED=OFF` compiles the sources. The self-test is a test "
-        "of this folder:\n\n    cmake -S . -B build && cmake --build build && ctest --test-dir build",
+        "The target links the proved machine code; `-D{upper}_PROVED=OFF` compiles the sources. The self-test is a "
+        "test of this folder:\n\n    cmake -S . -B build && cmake --build build && ctest --test-dir build",
     ),
     "zephyr": Form(
         EXAMPLE

@@ -106,7 +106,7 @@ class Library:
         ]
 
     @cached_property
-    def objects(self) -> dict[str, bytes]:
+    def proved(self) -> dict[str, bytes]:
         """The objects of the bundle by their names, as the program is linked with them."""
         sources = [NETWORK, *(path for path in CALLED if path in self.bundle.files)]
         paths = [object_of(path) for path in sources]
@@ -115,7 +115,7 @@ class Library:
     @cached_property
     def sizes(self) -> objects.Sizes:
         """The bytes of the network's object."""
-        return objects.sizes(self.objects["network.o"])
+        return objects.sizes(self.proved["network.o"])
 
     @property
     def stack(self) -> int | None:
@@ -130,7 +130,7 @@ class Library:
 
     def archive(self, api: bytes) -> bytes:
         """Return the static library; `api` is the object of the functions that the application calls."""
-        members = dict(self.objects)
+        members = dict(self.proved)
         network = objects.renamed(members.pop("network.o"), SYMBOL, f"{self.name}_{SYMBOL}")
         return objects.archive({"api.o": api, "network.o": network, **members})
 
@@ -141,7 +141,7 @@ class Library:
         headers = {f"src/{PurePosixPath(path).name}": self._read(path) for path in needed}
         bare = {f"freestanding/{name}": f"kernels/bare/{name}" for name in FREESTANDING}
         freestanding = {path: self._read(source) for path, source in bare.items() if source in self.bundle.files}
-        if b"copy_padded" in self.objects["network.o"]:
+        if b"copy_padded" in self.proved["network.o"]:
             headers["src/copy_padded.c"] = self._read("kernels/program/copy_padded.c")
         return constants | headers | freestanding
 

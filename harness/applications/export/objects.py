@@ -6,13 +6,14 @@ import io
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 WRITABLE, ALLOCATED, EXECUTABLE = 1, 2, 4  # flags of sections
-SECTION_HEADERS = {32: ("I", 0x20, 16, 20), 64: ("Q", 0x28, 24, 32)}
-"""By the class of a file: the format of an offset, and the places of e_shoff, of sh_offset and of sh_size."""
+SECTION_HEADERS = {32: ("I", 16, 20), 64: ("Q", 24, 32)}
+"""By the class of a file: the format of an offset, and the places of sh_offset and sh_size in a section's header."""
 MAGIC = b"!<arch>\n"
 
 
@@ -47,11 +48,11 @@ def renamed(content: bytes, symbol: str, name: str) -> bytes:
     The new table of names is behind the rest of the file.
     """
     elf = ELFFile(io.BytesIO(content))
-    table = elf.get_section_by_name(".symtab")
+    table: Any = elf.get_section_by_name(".symtab")
     names = elf.get_section(table["sh_link"])
     number = next(index for index, each in enumerate(table.iter_symbols()) if each.name == symbol)
     order = "<" if elf.little_endian else ">"
-    word, table_at, offset_at, size_at = SECTION_HEADERS[elf.elfclass]
+    word, offset_at, size_at = SECTION_HEADERS[elf.elfclass]
     text = names.data() + name.encode() + b"\0"
     result = bytearray(content) + bytes(-len(content) % 8)
     header = elf["e_shoff"] + table["sh_link"] * elf["e_shentsize"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import onnx
 
 from harness.core.arrays import Array
 from harness.model.network import Network
@@ -62,7 +63,9 @@ def _little(values: Array) -> bytes:
 
 
 def outputs_of(network: Network) -> list[int]:
-    """Return the layers that are results of the network: those that no other reads, and the last."""
+    """Return the layers that are outputs of the ONNX file; without any those that no other reads."""
+    named = {output.name for output in onnx.load_from_string(network.onnx_bytes).graph.output}
     read = {name for layer in network.layers for name in layer.sources}
-    last = len(network.layers) - 1
-    return [index for index, layer in enumerate(network.layers) if index == last or layer.output.name not in read]
+    outputs = [layer.output.name for layer in network.layers]
+    stated = [index for index, name in enumerate(outputs) if name in named]
+    return stated or [index for index, name in enumerate(outputs) if name not in read]

@@ -91,14 +91,14 @@ def command(
     if (model is None) == (run is None):
         raise click.UsageError("give MODEL, or --run RUN")
     model = str(model or run)
+    if sum(map(bool, (at, symbol, node))) > 1 or (reverse and argument):
+        raise click.UsageError("give one of --at, --symbol and --node, and one of --reverse and --argument")
     if elf is not None:
-        if at or symbol or node or reverse or argument or csv_file:
+        if any((at, symbol, node, reverse, argument, csv_file)):
             raise click.UsageError("--elf compares an application: omit the options that select links")
         return _compare(space, model, elf, libraries, html, asked, console)
     if libraries:
         raise click.UsageError("--library is for --elf APP")
-    if sum(map(bool, (at, symbol, node))) > 1 or (reverse and argument):
-        raise click.UsageError("give one of --at, --symbol and --node, and one of --reverse and --argument")
     found = traced(space, model, asked, console)
     console.note("reading the program")
     document = found.document()
@@ -114,6 +114,11 @@ def command(
         from harness.applications.trace import page
 
         _write(html, page.html(found, document), console)
+    _show(document, console, reverse=reverse, argument=argument)
+    return EXIT_DIFFERS if document.unattributed or document.differing else EXIT_DONE
+
+
+def _show(document: TraceabilityDocument, console: Console, *, reverse: bool, argument: bool) -> None:
     if argument:
         console.show(*_arguments(document))
     elif reverse:
@@ -121,7 +126,6 @@ def command(
     else:
         console.show(_table(document))
     console.show(*_summary(document))
-    return EXIT_DIFFERS if document.unattributed or document.differing else EXIT_DONE
 
 
 def traced(space: Workspace, model: str, asked: dict[str, Any], console: Console) -> Traced:

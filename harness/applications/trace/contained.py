@@ -1,7 +1,7 @@
 """Whether a linked application contains an object: each section is placed by its symbols, relocated again, compared.
 
 The linker may choose addresses, merge equal strings and constants, and put veneers between a call and a function.
-Everything else must be the object's: every byte outside the fields that it relocates, every target, every initial value.
+Everything else must be the object's: each byte outside the fields that it relocates, each target, each initial value.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from elftools.elf.relocation import RelocationSection
 
 from harness.applications.trace import image, relocations
@@ -94,18 +96,19 @@ class Object:
                 each["sh_flags"],
                 each["sh_type"] != "SHT_NOBITS",
                 each["sh_entsize"],
-                sorted((s for s in self._named() if s.section == index), key=lambda symbol: symbol.value),
+                sorted((s for s in self.placed_symbols() if s.section == index), key=lambda symbol: symbol.value),
                 fields.get(index, []),
             )
             for index, each in enumerate(self.elf.iter_sections())
             if each["sh_flags"] & ALLOCATED and each["sh_size"] and not each.name.startswith(UNUSED)
         }
 
-    def _named(self) -> list[Symbol]:
+    def placed_symbols(self) -> list[Symbol]:
         """Return the symbols with the address of code in place of the kind of its instructions."""
-        return [Symbol(s.name, self._address(s.value, s.kind), s.size, s.kind, s.section) for s in self.symbols]
+        return [Symbol(s.name, self.plain_address(s.value, s.kind), s.size, s.kind, s.section) for s in self.symbols]
 
-    def _address(self, value: int, kind: str) -> int:
+    def plain_address(self, value: int, kind: str) -> int:
+        """Return the value of a symbol without the mark of Thumb code."""
         return value & ~1 if self._thumb and kind == "STT_FUNC" else value
 
     def _fields(self) -> dict[int, list[Field]]:
@@ -135,7 +138,7 @@ class Object:
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference: the symbol of the object, its kind, the address in the application (None if missing), the reason."""
+    """A difference: the symbol of the object, its kind, the address in the application (None if missing), and why."""
 
     object: str
     symbol: str
@@ -203,7 +206,7 @@ class Comparison:
 
     def address_of(self, symbol: str) -> int | None:
         """Return the address in the application of a symbol of the object; None if its section is not there."""
-        found = next((s for s in self.object._named() if s.name == symbol), None)
+        found = next((s for s in self.object.placed_symbols() if s.name == symbol), None)
         if found is None or not isinstance(found.section, int) or found.section not in self.places:
             return None
         return self.places[found.section] + found.value
@@ -234,7 +237,7 @@ class Comparison:
         votes: Counter[int] = Counter()
         for symbol in section.symbols:
             for there in self._named_in_image(symbol):
-                votes[self.object._address(there.value, there.kind) - symbol.value] += 1
+                votes[self.object.plain_address(there.value, there.kind) - symbol.value] += 1
         most = max(votes.values(), default=0)
         return [base for base, count in votes.items() if count == most and base >= 0][:MOST_CANDIDATES]
 
@@ -244,12 +247,12 @@ class Comparison:
         if there is None:
             return len(section.content)
         mask = _mask(section)
-        return sum(one != other and not hidden for one, other, hidden in zip(section.content, there, mask, strict=True))
+        return len(_different(section.content, there, mask))
 
     def _require_symbols(self, section: Section, base: int) -> None:
         """Require every symbol at its place, with its size."""
         for symbol in section.symbols:
-            there = {(self.object._address(s.value, s.kind), s.size) for s in self._named_in_image(symbol)}
+            there = {(self.object.plain_address(s.value, s.kind), s.size) for s in self._named_in_image(symbol)}
             if symbol.size and (base + symbol.value, symbol.size) not in there:
                 reason = "no symbol of this name" if not there else "it is elsewhere, or has another size"
                 self._differs(symbol.name, "missing", base + symbol.value if there else None, reason)
@@ -263,7 +266,7 @@ class Comparison:
             self._differs(section.name, "missing", base, f"{size:,} bytes at {base:#x} are in no section")
             return
         mask = _mask(section)
-        wrong = [at for at in range(size) if section.content[at] != there[at] and not mask[at]]
+        wrong = _different(section.content, there, mask).tolist()
         kind = "code" if section.flags & EXECUTABLE else "constants or initial values" if section.has_bytes else "zero"
         for name, places in _by_symbol(section, wrong).items():
             reason = f"{len(places):,} other bytes, the first at {base + places[0]:#x}"
@@ -308,7 +311,7 @@ class Comparison:
 
     def _code(self, address: int) -> int:
         """Return the address of code without the mark of Thumb."""
-        return self.object._address(address & MASK_64, "STT_FUNC")
+        return self.object.plain_address(address & MASK_64, "STT_FUNC")
 
     def _target(self, each: Field) -> int | None:
         """Return S + A in the application; None for a function that is no symbol of it."""
@@ -317,9 +320,7 @@ class Comparison:
         there = [symbol for symbol in self.image.by_name.get(each.symbol, ()) if symbol.kind != "STT_GNU_IFUNC"]
         return there[0].value + each.addend & MASK_64 if len({symbol.value for symbol in there}) == 1 else None
 
-    def _is_call_of(
-        self, each: Field, own: bytes, there: bytes, place: int, target: int | None, caller: str
-    ) -> bool:
+    def _is_call_of(self, each: Field, own: bytes, there: bytes, place: int, target: int | None, caller: str) -> bool:
         """Return whether a call leads to its target by way of a veneer, or to an imported function of that name."""
         relocation = each.relocation
         first = relocation.read(there, place)
@@ -409,6 +410,12 @@ def _mask(section: Section) -> bytearray:
     for each in section.fields:
         found[each.at : each.at + each.relocation.size] = b"\1" * each.relocation.size
     return found
+
+
+def _different(one: bytes, other: bytes, mask: bytearray) -> npt.NDArray[np.intp]:
+    """Return the places of other bytes where the mask is 0."""
+    own, there, hidden = (np.frombuffer(content, np.uint8) for content in (one, other, mask))
+    return np.flatnonzero((own != there) & (hidden == 0))
 
 
 def _by_symbol(section: Section, places: Sequence[int]) -> dict[str, list[int]]:

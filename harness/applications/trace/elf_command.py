@@ -28,7 +28,9 @@ MOST_DIFFERENCES = 20
 """Differences that are shown; --json has all of them."""
 
 
-def compared(of: Subject, program: codegen.Program, bundle: Bundle, elf: Path, libraries: Sequence[Path]) -> ContainedDocument:
+def compared(
+    of: Subject, program: codegen.Program, bundle: Bundle, elf: Path, libraries: Sequence[Path]
+) -> ContainedDocument:
     """Compare an application with the bundle; RequestError if it cannot be read, or has no symbols."""
     application = Image(elf)
     found = Flown(application, bundle, libraries)

@@ -25,8 +25,8 @@ HEADER = 60  # bytes of the header of a member
 SYSTEM = "the system, when the application is loaded"
 ASSUMPTIONS = (
     "The application calls the network as its interface says: init before infer, one call at a time.",
-    "The start-up code copies initialised data to the addresses where they are linked, sets other variables to zero, and "
-    "the application writes to no table, buffer or code of the network.",
+    "The start-up code copies initialised data to where they are linked, and sets other variables to zero.",
+    "The application writes to no table, buffer or code of the network.",
     "The file is the one that is loaded: no tool changes it after this comparison, except by removing symbols.",
     "The processor is one for which the object was compiled, and rounds to nearest even with subnormal numbers.",
 )
@@ -135,10 +135,13 @@ class Flown:
     def _provided(self, name: str, calls: Sequence[Call]) -> Sequence[Call]:
         """Find the object that provides a function, and return the calls that it makes."""
         addresses = {call.address for call in calls}
-        address = next(iter(addresses))
-        if address is None:
+        if addresses == {None}:
             self._import(name, calls)
             return ()
+        if len(addresses) > 1:
+            self._differs(name, None, "calls of it lead to several functions")
+            return ()
+        [address] = addresses
         wrong: list[Difference] = []
         for member in self._members:
             compared = self._comparison(member, name)
@@ -149,9 +152,14 @@ class Flown:
                 self.called.append(_called(name, address, member, calls))
                 return compared.calls
             wrong = wrong or compared.differences
-        reason = "it is no function of the bundle, nor of a --library"
-        self.differences += wrong or [Difference("application", name, "called function", address, reason)]
+        if wrong:
+            self.differences += wrong
+        else:
+            self._differs(name, address, "it is no function of the bundle, nor of a --library")
         return ()
+
+    def _differs(self, name: str, address: int | None, reason: str) -> None:
+        self.differences.append(Difference("application", name, "called function", address, reason))
 
     def _comparison(self, member: Member, name: str) -> Comparison | None:
         """Return the comparison of an object that defines a function; None for another object."""
@@ -170,8 +178,7 @@ class Flown:
         if name in _imported(self.bundle.folder / PROGRAM):
             self.called.append(_called(name, None, Member(SYSTEM, b"", is_proved=False), calls))
             return
-        reason = "the application imports it, and the program of the bundle has its code"
-        self.differences.append(Difference("application", name, "called function", None, reason))
+        self._differs(name, None, "the application imports it, and the program of the bundle has its code")
 
 
 def _called(name: str, address: int | None, member: Member, calls: Sequence[Call]) -> CalledEntry:
@@ -230,5 +237,3 @@ def _name(field_name: bytes, names: bytes) -> str:
 def object_sha256(bundle: Bundle) -> str:
     """Return the SHA-256 of the network's object."""
     return hashlib.sha256((bundle.folder / object_of(NETWORK)).read_bytes()).hexdigest()
-
-

@@ -88,7 +88,7 @@ class Image:
         if not self.symbols:
             raise RequestError(
                 f"{path}: it has no symbols, so functions and tables cannot be told apart: several have equal bytes",
-                "compare the application before `strip` and objcopy, and strip a copy; the bytes in memory are the same",
+                "compare it before `strip` and objcopy, and strip a copy: the bytes in memory stay the same",
             )
 
     @cached_property
@@ -213,22 +213,25 @@ def _aarch64(image: Image, address: int) -> int | str | None:
 
 def _arm(image: Image, address: int) -> int | str | None:
     """Follow jumps to a literal and branches, in Thumb code (its lowest bit is set) and in Arm code."""
-    place = address & ~1
-    first, second = image.word(place, 2), image.word(place + 2, 2)
     if address & 1:
-        if first == 0x4778 and second in {0x46C0, 0xE7FD}:  # bx pc
-            return place + 4
-        if first & 0xFF7F == 0xF85F and second & 0xF000 == 0xF000:  # ldr.w pc, [pc, #n]
-            offset = second & 0xFFF
-            return image.word((place & ~3) + 4 + (offset if first & 0x80 else -offset))
-        return None
-    word = image.word(place)
+        return _thumb(image, address & ~1)
+    word = image.word(address)
     if word == 0xE51FF004:  # ldr pc, [pc, #-4]
-        return image.word(place + 4)
-    if word == 0xE59FC000 and image.word(place + 4) == 0xE12FFF1C:  # ldr ip, [pc]; bx ip
-        return image.word(place + 8)
+        return image.word(address + 4)
+    if word == 0xE59FC000 and image.word(address + 4) == 0xE12FFF1C:  # ldr ip, [pc]; bx ip
+        return image.word(address + 8)
     if word >> 24 == 0xEA:  # b
-        return place + 8 + 4 * _signed(word & 0xFFFFFF, 24)
+        return address + 8 + 4 * _signed(word & 0xFFFFFF, 24)
+    return None
+
+
+def _thumb(image: Image, place: int) -> int | None:
+    first, second = image.word(place, 2), image.word(place + 2, 2)
+    if first == 0x4778 and second in {0x46C0, 0xE7FD}:  # bx pc
+        return place + 4
+    if first & 0xFF7F == 0xF85F and second & 0xF000 == 0xF000:  # ldr.w pc, [pc, #n]
+        offset = second & 0xFFF
+        return image.word((place & ~3) + 4 + (offset if first & 0x80 else -offset))
     return None
 
 

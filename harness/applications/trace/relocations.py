@@ -40,6 +40,10 @@ def _signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
+def _halves(content: bytes) -> tuple[int, int]:
+    return int.from_bytes(content[:2], "little"), int.from_bytes(content[2:], "little")
+
+
 def _word(size: int, *, relative: bool = False) -> Relocation:
     """Return a whole word: S + A, or S + A - P."""
     bits = 8 * size
@@ -130,7 +134,7 @@ def _thumb_branch() -> Relocation:
     """Return BL, BLX or B.W of Thumb; a call of Arm code is a BLX."""
 
     def encode(content: bytes, target: int, place: int) -> bytes | None:
-        first, second = struct.unpack("<HH", content)
+        first, second = _halves(content)
         is_call = second & 0xD000 != 0x9000
         to_arm = not target & 1
         if to_arm and not is_call:
@@ -146,13 +150,13 @@ def _thumb_branch() -> Relocation:
         return struct.pack("<HH", high, low)
 
     def distance_of(content: bytes) -> int:
-        first, second = struct.unpack("<HH", content)
+        first, second = _halves(content)
         sign, j1, j2 = first >> 10 & 1, second >> 13 & 1, second >> 11 & 1
         high = sign << 24 | (j1 ^ 1 ^ sign) << 23 | (j2 ^ 1 ^ sign) << 22
         return _signed(high | (first & 0x3FF) << 12 | (second & 0x7FF) << 1, 25)
 
     def read(content: bytes, place: int) -> int:
-        to_arm = struct.unpack("<HH", content)[1] & 0xD000 == 0xC000
+        to_arm = _halves(content)[1] & 0xD000 == 0xC000
         base = place & ~3 if to_arm else place
         return base + 4 + distance_of(content) | (0 if to_arm else 1)
 
@@ -180,11 +184,11 @@ def _thumb_half(*, high: bool) -> Relocation:
     """Return MOVW or MOVT of Thumb."""
 
     def value_of(content: bytes) -> int:
-        first, second = struct.unpack("<HH", content)
+        first, second = _halves(content)
         return (first & 0xF) << 12 | (first >> 10 & 1) << 11 | (second >> 12 & 7) << 8 | second & 0xFF
 
     def write(content: bytes, target: int, _: int) -> bytes:
-        first, second = struct.unpack("<HH", content)
+        first, second = _halves(content)
         value = target >> 16 & 0xFFFF if high else target & 0xFFFF
         first = first & 0xFBF0 | value >> 12 | (value >> 11 & 1) << 10
         return struct.pack("<HH", first, second & 0x8F00 | (value >> 8 & 7) << 12 | value & 0xFF)
@@ -232,6 +236,7 @@ TYPES: Mapping[str, Mapping[int, Relocation]] = {
 }
 IGNORED = {"EM_ARM": {0, 40}, "EM_X86_64": {0}, "EM_AARCH64": {0}}
 """Relocations that write nothing: R_*_NONE and R_ARM_V4BX."""
+
 
 def of(machine: str, number: int, where: str) -> Relocation:
     """Return the relocation; RequestError, which names the place, for a type that this version does not know."""
