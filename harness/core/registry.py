@@ -34,6 +34,7 @@ DOCUMENTS = {
 """The class of each document of an application, by the name of its schema."""
 EVIDENCE = {
     "case.json": "harness.applications.case.evidence:KIND",
+    "contained.json": "harness.applications.trace.evidence:KIND",
     "decide.json": "harness.applications.decide.evidence:KIND",
     "wcet.json": "harness.applications.wcet.evidence:KIND",
 }

@@ -58,6 +58,11 @@ COLUMNS = ("node", "operator", "layer", "task", "item", "target", "kind", "symbo
     type=click.Path(path_type=Path, dir_okay=False),
     help="With --elf: accept functions that the network calls from this static library; can be repeated.",
 )
+@click.option(
+    "--evidence",
+    is_flag=True,
+    help="With --elf: keep application, objects and result in a new folder under runs/, for harness verify and case.",
+)
 @as_json
 @pass_workspace
 def command(
@@ -75,6 +80,7 @@ def command(
     elf: Path | None,
     run: str | None,
     libraries: tuple[Path, ...],
+    evidence: bool,
     **asked: Any,
 ) -> int:
     """Trace each ONNX node of MODEL to its tables, functions, source lines and addresses in the program, and back.
@@ -96,9 +102,9 @@ def command(
     if elf is not None:
         if any((at, symbol, node, reverse, argument, csv_file)):
             raise click.UsageError("--elf compares an application: omit the options that select links")
-        return _compare(space, model, elf, libraries, html, asked, console)
-    if libraries:
-        raise click.UsageError("--library is for --elf APP")
+        return _compare(space, model, elf, libraries, html, asked, console, evidence=evidence)
+    if libraries or evidence:
+        raise click.UsageError("--library and --evidence are for --elf APP")
     found = traced(space, model, asked, console)
     console.note("reading the program")
     document = found.document()
@@ -151,6 +157,8 @@ def _compare(
     html: Path | None,
     asked: dict[str, Any],
     console: Console,
+    *,
+    evidence: bool,
 ) -> int:
     """Compare an application with the object of the network; return the exit code."""
     from harness.applications.trace import elf_command
@@ -159,7 +167,12 @@ def _compare(
     of = programs.subject(space, model, asked)
     console.note(f"building {of.plan.network.name} for board {of.board.name}")
     program, built = programs.build(of, space.cache, "a trace cannot find the machine code of")
-    document = elf_command.compared(of, program, built, elf, libraries)
+    document = elf_command.compared(program, built, of.run, elf, libraries)
+    if evidence:
+        from harness.applications.trace import evidence as kind
+
+        folder, document = kind.write(document, of.plan, built, elf, libraries, space.runs)
+        console.note(f"written: {folder}")
     console.document(document.to_json())
     if html:
         _write(html, elf_command.html(document), console)

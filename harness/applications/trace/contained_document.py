@@ -10,6 +10,7 @@ from pydantic import Field
 from harness.core.document import Document, Entries
 
 SCHEMA = 1
+DOCUMENT = "contained.json"
 
 
 class PlaceEntry(Entries):
@@ -51,12 +52,14 @@ class ContainedDocument(Document):
     """The verdict about an application, `contained` or `differs`, and what it rests on.
 
     `entry` is the symbol of the network in the application; `run_verdict` is that of the run, None without one.
+    `program_sha256` is that of the bundle's program; `files` are those of the folder of evidence, if there is one.
     """
 
     number: ClassVar[int] = SCHEMA
 
     schema_number: int = Field(alias="schema")
     harness: Mapping[str, str | None]
+    began: str
     application: str
     application_sha256: str
     machine: str
@@ -67,6 +70,8 @@ class ContainedDocument(Document):
     model_sha256: str
     board: str
     bundle: str
+    compiler: str
+    program_sha256: str
     object_sha256: str
     verdict: Literal["contained", "differs"]
     entry: str | None
@@ -76,3 +81,4 @@ class ContainedDocument(Document):
     called: Sequence[CalledEntry]
     differences: Sequence[DifferenceEntry]
     assumptions: Sequence[str]
+    files: Mapping[str, str]

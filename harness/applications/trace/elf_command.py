@@ -13,7 +13,7 @@ from harness.applications.trace.contained_document import SCHEMA, ContainedDocum
 from harness.applications.trace.flown import Flown, object_sha256
 from harness.applications.trace.image import Image
 from harness.build import codegen
-from harness.build.bundle import Bundle
+from harness.build.bundle import PROGRAM, Bundle
 from harness.core.installation import revision
 from harness.core.safe_io import read_document
 from harness.core.table import Table
@@ -21,7 +21,7 @@ from harness.core.text import plural
 from harness.report.page import environment, label_cells, script
 from harness.runs import DOCUMENT
 from harness.runs.entries import AnyDocument
-from harness.runs.programs import Subject
+from harness.runs.folder import now
 
 PACKAGE = "harness.applications.trace"
 MOST_DIFFERENCES = 20
@@ -29,26 +29,33 @@ MOST_DIFFERENCES = 20
 
 
 def compared(
-    of: Subject, program: codegen.Program, bundle: Bundle, elf: Path, libraries: Sequence[Path]
+    program: codegen.Program, bundle: Bundle, folder: Path | None, elf: Path, libraries: Sequence[Path]
 ) -> ContainedDocument:
-    """Compare an application with the bundle; RequestError if it cannot be read, or has no symbols."""
+    """Compare an application with the bundle of a run in `folder`, or of no run.
+
+    RequestError if the application cannot be read, or has no symbols.
+    """
     application = Image(elf)
     found = Flown(application, bundle, libraries)
-    run = AnyDocument.view(read_document(of.run / DOCUMENT)) if of.run and (of.run / DOCUMENT).is_file() else None
+    is_finished = folder is not None and (folder / DOCUMENT).is_file()
+    run = AnyDocument.view(read_document(folder / DOCUMENT)) if folder and is_finished else None
     proof = getattr(run, "proof", None)
     return ContainedDocument(
         schema=SCHEMA,
         harness={"version": __version__, "revision": revision()},
+        began=f"{now():%Y-%m-%dT%H:%M:%SZ}",
         application=elf.name,
         application_sha256=hashlib.sha256(application.content).hexdigest(),
         machine=application.machine.removeprefix("EM_"),
-        run=of.run.resolve().name if of.run else None,
+        run=folder.resolve().name if folder else None,
         run_verdict=run.verdict if run is not None else None,
         proof_holds=None if proof is None else bool(proof.holds),
         model=program.plan.network.name,
         model_sha256=program.plan.network.sha256,
         board=program.plan.board,
         bundle=bundle.sha256,
+        compiler=bundle.compiler,
+        program_sha256=bundle.files[PROGRAM],
         object_sha256=object_sha256(bundle),
         verdict="differs" if found.differences else "contained",
         entry=found.entry,
@@ -58,6 +65,7 @@ def compared(
         called=found.called,
         differences=found.difference_entries(),
         assumptions=found.assumptions(),
+        files={},
     )
 
 
