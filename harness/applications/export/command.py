@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from harness.core.text import plural
 
 if TYPE_CHECKING:
     from harness.applications.export.document import ExportDocument
+    from harness.runs.programs import Subject
 
 FORM_NAMES = ("library", "sources", "cmake", "zephyr", "esp-idf", "arduino")
 
@@ -75,13 +78,26 @@ def command(
     program, built = programs.build(of, space.cache, "an export cannot take the code of")
     console.note("computing the vectors of the self-test")
     exported = library.described(name, of, program, built, vectors)
-    manifest = folder.write(exported, form, out)
+    comparing = _comparing(of, str(model), asked)
+    manifest = folder.write(exported, form, out, comparing)
     console.document(manifest.to_json())
-    console.show(*_summary(manifest, out, of.plan.block))
+    console.show(*_summary(manifest, out, comparing))
     return EXIT_DONE
 
 
-def _summary(manifest: ExportDocument, out: Path, block: int) -> list[Table | Text]:
+def _comparing(of: Subject, model: str, asked: Mapping[str, Any]) -> str:
+    """Return the command that compares the exported object on its board; a proof needs a 64-bit processor."""
+    verb = "run" if of.board.bare_metal else "prove"
+    if Path(model).is_dir():
+        return f"harness run --plan {shlex.quote(model)}"
+    words = ["harness", verb, "--model", model]
+    for name, value in asked.items():
+        if value is not None:
+            words += [f"--{name}", ",".join(value) if isinstance(value, tuple) else str(value)]
+    return shlex.join(words)
+
+
+def _summary(manifest: ExportDocument, out: Path, comparing: str) -> list[Table | Text]:
     table = Table("file", "SHA-256")
     for path, sha256 in manifest.files.items():
         table.add_row(path, sha256[:16])
@@ -94,7 +110,6 @@ def _summary(manifest: ExportDocument, out: Path, block: int) -> list[Table | Te
         evidence = manifest.evidence
         lines.append(f"run {evidence.run}: {evidence.verdict}, {plural(evidence.vectors, 'vector')}")
     else:
-        again = f"--board {manifest.board} --model MODEL --block {block}"
-        lines.append(f"no run is named: harness prove {again} proves this object")
+        lines.append(f"no run is named; to compare this object on the board: {comparing}")
     lines.append(f"written: {out}; its README.md says how to build it")
     return [table, *(Text(line) for line in lines)]

@@ -51,22 +51,23 @@ def evidence_of(run: Path | None) -> EvidenceEntry | None:
 
 
 def _origin(library: Library) -> str:
-    network = library.subject.plan.network
     return (
-        f"Exported by harness {__version__} from the ONNX file with SHA-256 {network.sha256}; board "
-        f"{library.subject.board.name}, bundle {library.bundle.sha256[:16]}."
+        f"Exported by harness {__version__} for board {library.subject.board.name}, bundle "
+        f"{library.bundle.sha256[:16]}."
     )
 
 
-def write(library: Library, form: str, path: Path) -> ExportDocument:
+def write(library: Library, form: str, path: Path, comparing: str) -> ExportDocument:
     """Write the library in a form to a new folder and return its manifest.
+
+    `comparing` is the command that compares or proves the same object on the board.
 
     ToolError if the compiler refuses the interface; RequestError if the folder cannot be written.
     """
     evidence = evidence_of(library.subject.run)
     plan, board = library.subject.plan, library.subject.board
-    prove = f"harness prove --board {board.name} --model MODEL --block {plan.block}"
-    written = forms.texts(library, form, {"origin": _origin(library), "evidence": evidence, "prove": prove})
+    facts = {"origin": _origin(library), "evidence": evidence, "comparing": comparing}
+    written = forms.texts(library, form, facts)
     files = library.sources() | written | {"LICENSE": forms.licence()}
     files[f"lib/lib{library.name}.a"] = library.archive(_interface(library, files))
     files[f"{library.name}.spdx.json"] = forms.spdx(library, files)

@@ -118,7 +118,7 @@ def _print_format(c_type: str) -> tuple[str, str]:
 
 
 def texts(library: Library, form: str, facts: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the written files of a form by their paths; `facts` has `origin`, `evidence` and `prove`."""
+    """Return the written files of a form by their paths; `facts` has `origin`, `evidence` and `comparing`."""
     subject, network = library.subject, library.subject.plan.network
     parameters = [f"const {value.c_type} *{value.name}" for value in library.inputs]
     parameters += [f"{value.c_type} *{value.name}" for value in library.outputs]
@@ -133,6 +133,7 @@ def texts(library: Library, form: str, facts: Mapping[str, Any]) -> dict[str, by
         "name": library.name,
         "upper": library.upper,
         "model": network.name,
+        "model_sha256": network.sha256,
         "board": subject.board.name,
         "bundle_sha256": library.bundle.sha256,
         "compiler": library.bundle.compiler,

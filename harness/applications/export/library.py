@@ -82,7 +82,7 @@ class Library:
         """The results in their order."""
         layers = self.subject.plan.network.layers
         indices = list(self.test.outputs)
-        names = unique((layers[index].name for index in indices), [value.name for value in self.inputs])
+        names = unique((layers[index].output.name for index in indices), [value.name for value in self.inputs])
         return [
             Value(name, C_TYPES[layers[index].dtype.name], layers[index].size, index)
             for name, index in zip(names, indices, strict=True)

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from harness.core.arrays import Array
+from harness.core.errors import RequestError
 from harness.model.network import Network
 from harness.plan.plan import Plan
 from harness.reference.stimuli import stimuli
@@ -46,8 +47,17 @@ def count_of(network: Network, asked: int) -> int:
 
 
 def self_test(plan: Plan, asked: int) -> SelfTest:
-    """Return the self-test of at most `asked` vectors; ReferenceFailed if the engines of the reference disagree."""
+    """Return the self-test of at most `asked` vectors.
+
+    RequestError if later layers overwrite an output; ReferenceFailed if the engines of the reference disagree.
+    """
     network = plan.network
+    for index in outputs_of(network):
+        if not plan.kept[index]:
+            raise RequestError(
+                f"output {network.layers[index].output.name}: later layers overwrite it in the plan",
+                "omit --buffers reuse: an export returns all outputs of the model",
+            )
     vectors = stimuli(network, count_of(network, asked), SEED).chunk(0, count_of(network, asked))
     activations = reference_of(network).activations(vectors)
     checksums = np.zeros((len(vectors), len(network.layers)), np.uint32)

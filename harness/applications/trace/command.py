@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from harness.applications.trace.traced import Traced
 
 CODE_AND_CONSTANTS = (".text", ".rodata", ".init", ".fini", ".data")
+LIBGCC = "libgcc.a"
+"""The library of GCC for what a processor lacks; the program of a bundle is linked with it."""
 MOST_GAPS = 20
 """Unattributed places that are shown; --json has all of them."""
 COLUMNS = ("node", "operator", "layer", "task", "item", "target", "kind", "symbol", "dtype", "shape", "sha256",
@@ -163,10 +165,13 @@ def _compare(
     """Compare an application with the object of the network; return the exit code."""
     from harness.applications.trace import elf_command
     from harness.runs import programs
+    from harness.targets import toolchain
 
     of = programs.subject(space, model, asked)
     console.note(f"building {of.plan.network.name} for board {of.board.name}")
     program, built = programs.build(of, space.cache, "a trace cannot find the machine code of")
+    if LIBGCC in built.inputs["tools"]:
+        libraries = [*libraries, toolchain.library(of.board, LIBGCC)]
     document = elf_command.compared(program, built, of.run, elf, libraries)
     if evidence:
         from harness.applications.trace import evidence as kind

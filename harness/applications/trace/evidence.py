@@ -2,7 +2,7 @@
 
 runs/<time>_trace_<board>_<model>/
     application.elf  the application, byte for byte
-    libraries/       the files of --library, in their order
+    libraries/       the files of --library and the compiler's libgcc.a, in their order, that provide a function
     model.onnx       the model, byte for byte
     plan/            the description of the plan (harness plan -o)
     bundle/          the program, its objects, and the manifest of what they were built from
@@ -56,7 +56,9 @@ def write(
     for name in (PROGRAM, MANIFEST, *(name for name in objects if (built.folder / name).is_file())):
         (folder / BUNDLE / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(built.folder / name, folder / BUNDLE / name)
-    for number, library in enumerate(libraries):
+    used = {each.provided_by.partition("(")[0] for each in document.called}
+    kept = (library for library in libraries if library.name in used or document.verdict == "differs")
+    for number, library in enumerate(kept):
         (folder / LIBRARIES / str(number)).mkdir(parents=True)
         shutil.copyfile(library, folder / LIBRARIES / str(number) / library.name)
     (folder / PAGE).write_text(elf_command.html(document), encoding="utf-8")
@@ -70,7 +72,10 @@ def _bundle(folder: Path) -> tuple[Bundle, Manifest]:
     manifest = Manifest.read(folder / BUNDLE / MANIFEST)
     files = dict(manifest.files)
     flags = tuple(manifest.flags)
-    return Bundle(folder / BUNDLE, manifest.bundle, files, manifest.compiler, flags, reused=True), manifest
+    inputs = manifest.inputs.to_json()
+    return Bundle(
+        folder / BUNDLE, manifest.bundle, files, manifest.compiler, flags, reused=True, inputs=inputs
+    ), manifest
 
 
 class ContainedEvidence(PageKind):

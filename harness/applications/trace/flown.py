@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,7 +58,8 @@ class Flown:
         entries = [name for name in self.application.by_name if name.endswith(SUFFIX)]
         self.main = Comparison(Object(path.read_bytes(), path.name), self.application, {SYMBOL: entries})
         self.differences += self.main.differences
-        self._members = [*self._of_bundle(), *(member for path in self.libraries for member in members(path))]
+        linked = set(self.bundle.inputs.get("tools", {}).values())
+        self._members = [*self._of_bundle(), *(each for path in self.libraries for each in members(path, linked))]
         self._follow(self.main.calls)
 
     @property
@@ -204,16 +205,20 @@ def _imported(program: Path) -> set[str]:
     }
 
 
-def members(path: Path) -> Iterator[Member]:
-    """Yield the objects of a static library, or an object file; RequestError for another file."""
+def members(path: Path, linked: Collection[str] = ()) -> Iterator[Member]:
+    """Yield the objects of a static library, or an object file; RequestError for another file.
+
+    Members are proved if the SHA-256 of the file is one of `linked`, the libraries that the bundle's program has.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
         raise RequestError(f"cannot read {path}: {error.strerror}", "name a static library or an object") from error
+    is_proved = hashlib.sha256(content).hexdigest() in linked
     if not content.startswith(ARCHIVE):
         if not content.startswith(b"\x7fELF"):
             raise RequestError(f"cannot read {path}: neither a static library nor an object", "name a .a or .o file")
-        yield Member(path.name, content, is_proved=False)
+        yield Member(path.name, content, is_proved)
         return
     at, names = len(ARCHIVE), b""
     while at + HEADER <= len(content):
@@ -223,7 +228,7 @@ def members(path: Path) -> Iterator[Member]:
         if field_name == b"//":
             names = body
         elif field_name not in {b"/", b"/SYM64/"} and body.startswith(b"\x7fELF"):
-            yield Member(f"{path.name}({_name(field_name, names)})", body, is_proved=False)
+            yield Member(f"{path.name}({_name(field_name, names)})", body, is_proved)
 
 
 def _name(field_name: bytes, names: bytes) -> str:

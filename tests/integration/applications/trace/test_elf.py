@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import struct
 import subprocess
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from harness.applications.case import leaves
 from harness.core.errors import RequestError
 from tests.support.applications import toy
 from tests.support.applications.toy import EXACT, KERNELS, MACHINES
@@ -336,3 +339,41 @@ def test_the_page_and_the_table_have_the_verdict(user: User, linked: Callable[[s
     assert "differs: 1 difference at 1 symbol" in ended.out
     assert "conv_2_weights" in page.read_text()
     assert "differs: 1 difference at 1 symbol" in page.read_text()
+
+
+def test_evidence_is_verified_and_a_forged_application_is_found(user: User, linked: Callable[[str], Path]) -> None:
+    folder = evidence(user, linked("cortex-m4"))
+    claims = {each["claim"]: each["state"] for each in verified(user, folder).document["claims"]}
+    assert {claims[name] for name in ("files", "bundle", "object", "contained", "description", "reports")} == {"ok"}
+    changed = toy.flipped(folder / "application.elf", "conv_2_weights", offset=3)
+    changed.replace(folder / "application.elf")
+    document = json.loads((folder / "contained.json").read_text())
+    document["files"]["application.elf"] = hashlib.sha256((folder / "application.elf").read_bytes()).hexdigest()
+    (folder / "contained.json").write_text(json.dumps(document))
+    ended = verified(user, folder)
+    wrong = {each["claim"]: each["finding"] for each in ended.document["claims"] if each["state"] == "not ok"}
+    assert ended.code == 1
+    assert "verdict" in wrong["contained"]
+
+
+def test_an_assurance_case_reads_it(user: User, linked: Callable[[str], Path]) -> None:
+    folder = evidence(user, linked("cortex-m4"))
+    leaf = leaves.read(folder, user.folder)
+    assert (leaf.entry.kind, leaf.entry.origin, leaf.entry.board) == ("application", "analysis", "cortex-m4")
+    found = leaves.evidence_of("application", {leaf.name: leaf})
+    assert found is not None
+    assert found[1] is True
+    other = leaves.read(evidence(user, toy.flipped(linked("cortex-m4"), "conv_2_weights", offset=3)), user.folder)
+    refuted = leaves.evidence_of("application", {leaf.name: leaf, other.name: other})
+    assert refuted is not None
+    assert (refuted[0].name, refuted[1]) == (other.name, False), "evidence of the opposite is not hidden"
+    assert leaf.plan().board == "cortex-m4"
+
+
+def evidence(user: User, elf: Path) -> Path:
+    trace(user, "cortex-m4", elf, "--evidence")
+    return max((user.folder / "runs").glob("*_trace_*"), key=lambda path: path.stat().st_mtime_ns)
+
+
+def verified(user: User, folder: Path) -> Ended:
+    return user.here("verify", str(folder), "--no-rebuild", "--json")
