@@ -6,11 +6,14 @@ Everything else must be the object's: each byte outside the fields that it reloc
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +27,8 @@ from harness.core.errors import RequestError
 ALLOCATED, EXECUTABLE, MERGE, STRINGS = 0x2, 0x4, 0x10, 0x20
 UNUSED = (".eh_frame", ".ARM.exidx", ".ARM.extab", ".note")
 """Sections that no instruction of the network reads: tables for exceptions and debuggers."""
-MOST_CANDIDATES = 8
+MOST_PLACES = 64
+"""Combinations of places that are compared, where other symbols have the same names."""
 
 
 @dataclass(frozen=True)
@@ -176,24 +180,67 @@ class Entity:
         self.users.add(user)
 
 
-class Comparison:
-    """The comparison of one object with an application; `names` maps symbols of the object to other names for it."""
+Names: TypeAlias = Mapping[str, Sequence[str]]
+"""Other names in an application of symbols of an object."""
 
-    def __init__(self, of: Object, application: Image, others: Mapping[str, Sequence[str]] | None = None) -> None:
+
+def compare(of: Object, application: Image, others: Names = MappingProxyType({})) -> Comparison:
+    """Compare an object with an application, at the places with the fewest differences.
+
+    There are several only if the application has other symbols of the same names, such as those of another network.
+    RequestError if the application is for another processor.
+    """
+    if of.machine != application.machine:
+        raise RequestError(
+            f"{application.path}: it is for {application.machine.removeprefix('EM_')}, and {of.name} for "
+            f"{of.machine.removeprefix('EM_')}",
+            "name the application for the board of the run",
+        )
+    candidates = {}
+    for section in of.sections.values():
+        if section.symbols and not section.is_merged:
+            candidates[section.index] = _candidates(of, section, application, others)
+    while math.prod(max(len(bases), 1) for bases in candidates.values()) > MOST_PLACES:
+        most = max(candidates, key=lambda index: len(candidates[index]))
+        candidates[most] = candidates[most][:-1]
+    found = {index: bases for index, bases in candidates.items() if bases}
+    choices = (dict(zip(found, bases, strict=True)) for bases in itertools.product(*found.values()))
+    comparisons = (Comparison(of, application, others, places) for places in choices)
+    return min(comparisons, key=lambda one: len(one.differences))
+
+
+def _candidates(of: Object, section: Section, application: Image, others: Names) -> list[int]:
+    """Return the addresses of a section that most of its symbols agree on, that with the fewest other bytes first."""
+    votes: Counter[int] = Counter()
+    for symbol in section.symbols:
+        for name in (symbol.name, *others.get(symbol.name, ())):
+            for there in application.by_name.get(name, ()):
+                votes[of.plain_address(there.value, there.kind) - symbol.value] += 1
+    most = max(votes.values(), default=0)
+    bases = [base for base, count in votes.items() if count == most and base >= 0]
+    if len(bases) > 1:
+        bases.sort(key=lambda base: _distance(section, application, base))
+    return bases if most >= len(section.symbols) else bases[:1]  # a section that is not whole is nowhere else whole
+
+
+def _distance(section: Section, application: Image, base: int) -> int:
+    """Return the number of other bytes outside fields at a place."""
+    there = application.bytes_at(base, len(section.content))
+    return len(section.content) if there is None else len(_different(section.content, there, _mask(section)))
+
+
+class Comparison:
+    """The comparison of one object with an application, with the sections of the object at these places."""
+
+    def __init__(self, of: Object, application: Image, others: Names, places: Mapping[int, int]) -> None:
         self.object = of
         self.image = application
-        self._others = others or {}
-        self.places: dict[int, int] = {}
+        self._others = others
+        self.places = dict(places)
         self.differences: list[Difference] = []
         self.calls: list[Call] = []
         self._entities: dict[tuple[int, int], Entity] = {}
-        if of.machine != application.machine:
-            raise RequestError(
-                f"{application.path}: it is for {application.machine.removeprefix('EM_')}, and {of.name} for "
-                f"{of.machine.removeprefix('EM_')}",
-                "name the application for the board of the run",
-            )
-        self._place_all()
+        self._require_places()
         for index in self.places:
             self._compare(of.sections[index])
         self._compare_entities()
@@ -216,38 +263,17 @@ class Comparison:
 
     # Places ----------------------------------------------------------------------------------------------------------
 
-    def _place_all(self) -> None:
+    def _require_places(self) -> None:
         for section in self.object.sections.values():
-            if section.is_merged or not section.symbols:
-                continue
-            bases = self._candidates(section)
-            if not bases:
+            if section.index in self.places:
+                self._require_symbols(section, self.places[section.index])
+            elif section.symbols and not section.is_merged:
                 names = ", ".join(symbol.name for symbol in section.symbols[:3])
                 self._differs(section.symbols[0].name, "missing", None, f"no symbol of {section.name} ({names}, ...)")
-                continue
-            self.places[section.index] = min(bases, key=lambda base: self._distance(section, base))
-            self._require_symbols(section, self.places[section.index])
 
     def _named_in_image(self, symbol: Symbol) -> Iterator[Symbol]:
         for name in (symbol.name, *self._others.get(symbol.name, ())):
             yield from self.image.by_name.get(name, ())
-
-    def _candidates(self, section: Section) -> list[int]:
-        """Return the addresses that most symbols of a section agree on."""
-        votes: Counter[int] = Counter()
-        for symbol in section.symbols:
-            for there in self._named_in_image(symbol):
-                votes[self.object.plain_address(there.value, there.kind) - symbol.value] += 1
-        most = max(votes.values(), default=0)
-        return [base for base, count in votes.items() if count == most and base >= 0][:MOST_CANDIDATES]
-
-    def _distance(self, section: Section, base: int) -> int:
-        """Return the number of other bytes outside fields, at one of several places."""
-        there = self.image.bytes_at(base, len(section.content))
-        if there is None:
-            return len(section.content)
-        mask = _mask(section)
-        return len(_different(section.content, there, mask))
 
     def _require_symbols(self, section: Section, base: int) -> None:
         """Require every symbol at its place, with its size."""
@@ -272,8 +298,8 @@ class Comparison:
             reason = f"{len(places):,} other bytes, the first at {base + places[0]:#x}"
             self._differs(name, kind, base + places[0], reason, len(places))
         fields = {each.at: each for each in section.fields}
-        for address in self.image.dynamic.keys() & range(base, base + size):
-            if address - base not in fields:
+        for address in self.image.dynamic:
+            if base - self.image.word_size < address < base + size and address - base not in fields:
                 name = section.symbol_at(address - base)
                 self._differs(name, "loader", address, "the loader changes bytes that the object does not relocate")
         for each in section.fields:

@@ -11,7 +11,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from harness.applications.trace.contained import Call, Comparison, Difference, Object
+from harness.applications.trace.contained import Call, Comparison, Difference, Object, compare
 from harness.applications.trace.contained_document import CalledEntry, DifferenceEntry, PlaceEntry
 from harness.applications.trace.image import Image, Symbol, symbols_of
 from harness.build.bundle import CALLED, NETWORK, PROGRAM, Bundle, object_of
@@ -56,7 +56,7 @@ class Flown:
     def __post_init__(self) -> None:
         path = self.bundle.folder / object_of(NETWORK)
         entries = [name for name in self.application.by_name if name.endswith(SUFFIX)]
-        self.main = Comparison(Object(path.read_bytes(), path.name), self.application, {SYMBOL: entries})
+        self.main = compare(Object(path.read_bytes(), path.name), self.application, {SYMBOL: entries})
         self.differences += self.main.differences
         linked = set(self.bundle.inputs.get("tools", {}).values())
         self._members = [*self._of_bundle(), *(each for path in self.libraries for each in members(path, linked))]
@@ -172,7 +172,7 @@ class Flown:
         defined = symbols_of(ELFFile(io.BytesIO(member.content)))
         if name not in {symbol.name for symbol in defined if isinstance(symbol.section, int)}:
             return None
-        return Comparison(Object(member.content, member.name), self.application)
+        return compare(Object(member.content, member.name), self.application)
 
     def _import(self, name: str, calls: Sequence[Call]) -> None:
         """Require that the program of the run imports the function, too."""

@@ -91,6 +91,11 @@ class Image:
                 "compare it before `strip` and objcopy, and strip a copy: the bytes in memory stay the same",
             )
 
+    @property
+    def word_size(self) -> int:
+        """The number of bytes that the loader writes at an address."""
+        return int(self.elf.elfclass) // 8
+
     @cached_property
     def by_name(self) -> dict[str, list[Symbol]]:
         """The symbols by their names."""
@@ -140,7 +145,7 @@ class Image:
         written = self.dynamic.get(address)
         if written is None:
             return self.bytes_at(address, size)
-        if written.number not in RELATIVE[self.machine]:
+        if written.number not in RELATIVE[self.machine] or size != self.word_size:
             return None
         if written.addend is None:
             return self.bytes_at(address, size)
@@ -164,8 +169,7 @@ class Image:
         written = self.dynamic.get(address)
         if written is not None and written.number in NAMED[self.machine] and written.symbol:
             return written.symbol
-        size = self.elf.elfclass // 8
-        value = self.value_at(address, size)
+        value = self.value_at(address, self.word_size)
         return None if value is None else int.from_bytes(value, "little")
 
 

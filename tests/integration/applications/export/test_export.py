@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,10 @@ def test_sources_are_c99_and_keep_the_bits(user: User, exported: Path) -> None:
     sums = [str(path) for path in (user.folder / "sums" / "src").glob("*.c")]
     program = toy.link(MACHINES["host"], user.folder / "sums", user.folder / "fused", sums, "-O3", "-march=native")
     assert toy.run(MACHINES["host"], program)[0] == 0, "no product is contracted with a sum"
+    clang = [str(Path(sysconfig.get_path("scripts")) / "python-zig"), "cc"]
+    command = [*clang, "-O3", "-march=native", f"-I{exported}/src", f"{exported}/test/selftest.c", *sources]
+    subprocess.run([*command, "-o", user.folder / "clang"], check=True, capture_output=True)
+    assert toy.run(MACHINES["host"], user.folder / "clang")[0] == 0
     with pytest.raises(subprocess.CalledProcessError) as refused:
         toy.link(MACHINES["host"], exported, user.folder / "fast", sources, "-ffast-math")
     assert "compile without -ffast-math" in refused.value.stderr

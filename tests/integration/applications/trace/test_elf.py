@@ -308,6 +308,27 @@ def test_two_networks_are_told_apart(user: User, linked: Callable[[str], Path]) 
     assert document["other_networks"] == ["lenet5_network"]
 
 
+def test_a_changed_copy_of_the_network_beside_it_is_told_apart(user: User, linked: Callable[[str], Path]) -> None:
+    linked("cortex-m4")
+    where = ("--board", "cortex-m4", "--model", MODEL, "--items", "c,c", "--vectors", "1", "--name", "copy")
+    assert user.here("export", *where, str(user.folder / "copy")).code == 0
+    archive = user.folder / "copy" / "lib" / "libcopy.a"
+    text = (user.folder / "copy" / "src" / "network.c").read_text()
+    weights = [int(word) for word in text.split("dense_3_bias[120] = {")[1].split("}")[0].split(",")]
+    own, other = (struct.pack("<2i", first, weights[1]) for first in (weights[0], weights[0] + 1))
+    content = archive.read_bytes()
+    assert content.count(own) == 1
+    archive.write_bytes(content.replace(own, other))
+    right = user.folder / "cortex-m4" / "lib" / f"lib{MODEL}.a"
+    for order in ([right, archive], [archive, right]):
+        elf = m4(user, "copies", "-Wl,-u,copy_network", sources=lambda _, order=order: order)
+        document = trace(user, "cortex-m4", elf).document
+        assert (document["verdict"], document["entry"]) == ("contained", f"{MODEL}_network")
+        assert document["other_networks"] == ["copy_network"]
+    alone = toy.link(MACHINES["cortex-m4"], user.folder / "copy", user.folder / "alone.elf")
+    assert differences(user, "cortex-m4", alone) == {("dense_3_bias", "constants or initial values")}
+
+
 def test_what_cannot_be_compared_is_refused(user: User, linked: Callable[[str], Path]) -> None:
     elf = linked("host")
     stripped = user.folder / "stripped"
@@ -351,7 +372,7 @@ def test_evidence_is_verified_and_a_forged_application_is_found(user: User, link
     document["files"]["application.elf"] = hashlib.sha256((folder / "application.elf").read_bytes()).hexdigest()
     (folder / "contained.json").write_text(json.dumps(document))
     ended = verified(user, folder)
-    wrong = {each["claim"]: each["finding"] for each in ended.document["claims"] if each["state"] == "not ok"}
+    wrong = {each["claim"]: each["text"] for each in ended.document["claims"] if each["state"] == "not ok"}
     assert ended.code == 1
     assert "verdict" in wrong["contained"]
 
