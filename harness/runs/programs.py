@@ -14,10 +14,10 @@ from harness.boards.workspace import Workspace
 from harness.build import bundle, codegen
 from harness.build.bundle import Bundle
 from harness.build.codegen import Program
-from harness.core.errors import RequestError
+from harness.core.errors import RequestError, unknown_name
 from harness.plan import folder as plan_folder
 from harness.plan.plan import Plan
-from harness.runs import job
+from harness.runs import REQUEST, job
 from harness.runs.folder import RunFolder
 
 
@@ -29,6 +29,14 @@ class Subject:
     board: Profile
     bundle_sha256: str | None = None
     run: Path | None = None
+
+
+def run_of(space: Workspace, name: str) -> str:
+    """Return the path of a run by its folder, or its name under the folder of runs; RequestError if there is none."""
+    for path in (Path(name), space.runs / name):
+        if (path / REQUEST).is_file():
+            return str(path)
+    raise unknown_name("run", name, [path.parent.name for path in space.runs.glob(f"*/{REQUEST}")])
 
 
 def subject(space: Workspace, model: str, asked: Mapping[str, Any]) -> Subject:
@@ -44,7 +52,7 @@ def subject(space: Workspace, model: str, asked: Mapping[str, Any]) -> Subject:
     if not path.is_dir():
         board = boards.board(asked["board"] or "host")
         return Subject(job.planned(space.model(model), board, {"block": None, "sync": None, **asked}), board)
-    is_run = (path / "request.json").is_file()
+    is_run = (path / REQUEST).is_file()
     if any(value is not None for value in asked.values()):
         raise RequestError(f"{model} has a plan, which defines {', '.join(asked)}", "omit these options")
     made = plan_folder.read(path / "plan" if is_run else path)

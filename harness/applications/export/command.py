@@ -71,7 +71,7 @@ def command(
     folder.require_free(out)
     if run is None and not Path(str(model)).is_dir():
         asked["block"] = asked["block"] or 1
-    of = programs.subject(space, str(run or model), asked)
+    of = programs.subject(space, programs.run_of(space, run) if run else str(model), asked)
     library.require_exportable(of)
     folder.evidence_of(of.run)
     console.note(f"building {of.plan.network.name} for board {of.board.name}")

@@ -96,18 +96,16 @@ def command(
     invalid, 3 the program cannot be built or read.  With --elf: 0 contained, 1 differs.
     """
     console = Console.open(as_json=as_json)
-    if (model is None) == (run is None):
-        raise click.UsageError("give MODEL, or --run RUN")
-    model = str(model or run)
+    name = _subject(space, model, run)
     if sum(map(bool, (at, symbol, node))) > 1 or (reverse and argument):
         raise click.UsageError("give one of --at, --symbol and --node, and one of --reverse and --argument")
     if elf is not None:
         if any((at, symbol, node, reverse, argument, csv_file)):
             raise click.UsageError("--elf compares an application: omit the options that select links")
-        return _compare(space, model, elf, libraries, html, asked, console, evidence=evidence)
+        return _compare(space, name, elf, libraries, html, asked, console, evidence=evidence)
     if libraries or evidence:
         raise click.UsageError("--library and --evidence are for --elf APP")
-    found = traced(space, model, asked, console)
+    found = traced(space, name, asked, console)
     console.note("reading the program")
     document = found.document()
     if at is not None:
@@ -124,6 +122,17 @@ def command(
         _write(html, page.html(found, document), console)
     _show(document, console, reverse=reverse, argument=argument)
     return EXIT_DIFFERS if document.unattributed or document.differing else EXIT_DONE
+
+
+def _subject(space: Workspace, model: str | None, run: str | None) -> str:
+    """Return the name of a model, or the path of a folder."""
+    if (model is None) == (run is None):
+        raise click.UsageError("give MODEL, or --run RUN")
+    if run is None:
+        return str(model)
+    from harness.runs import programs
+
+    return programs.run_of(space, run)
 
 
 def _show(document: TraceabilityDocument, console: Console, *, reverse: bool, argument: bool) -> None:
@@ -167,6 +176,8 @@ def _compare(
     from harness.runs import programs
     from harness.targets import toolchain
 
+    if not Path(model).is_dir():
+        asked["block"] = asked["block"] or 1  # as an export
     of = programs.subject(space, model, asked)
     console.note(f"building {of.plan.network.name} for board {of.board.name}")
     program, built = programs.build(of, space.cache, "a trace cannot find the machine code of")

@@ -11,9 +11,10 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from harness.applications.trace.contained import Call, Comparison, Difference, Object, compare
+from harness.applications.trace.contained import Call, Comparison, Difference, compare
 from harness.applications.trace.contained_document import CalledEntry, DifferenceEntry, PlaceEntry
 from harness.applications.trace.image import Image, Symbol, symbols_of
+from harness.applications.trace.linkable import Object
 from harness.build.bundle import CALLED, NETWORK, PROGRAM, Bundle, object_of
 from harness.core.errors import RequestError
 

@@ -35,6 +35,7 @@ class Symbol:
     size: int
     kind: str
     section: int | str
+    is_local: bool
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,14 @@ def symbols_of(elf: ELFFile) -> list[Symbol]:
     """Return the defined and named symbols of a file, without marks of data in Arm code and labels of compilers."""
     tables = (each for each in elf.iter_sections() if isinstance(each, SymbolTableSection) and each.name == ".symtab")
     return [
-        Symbol(each.name, each["st_value"], each["st_size"], each["st_info"]["type"], each["st_shndx"])
+        Symbol(
+            each.name,
+            each["st_value"],
+            each["st_size"],
+            each["st_info"]["type"],
+            each["st_shndx"],
+            each["st_info"]["bind"] == "STB_LOCAL",
+        )
         for table in tables
         for each in table.iter_symbols()
         if each.name

@@ -59,7 +59,7 @@ def test_the_self_test_passes_and_finds_one_changed_weight(user: User, board: st
     assert (status, text) == (
         0, "PASS: 20 vectors, 5 of 5 layers and all results are those of the specification\n"
     )  # fmt: skip
-    status, text = toy.run(machine, toy.flipped(program, "layer_0_weights", offset=137, bit=6))
+    status, text = toy.run(machine, toy.flipped(program, "layer_0_weights", offset=137, bit=7))
     assert (status, text[:4]) == (1, "FAIL")
     assert "layer layer_0 has other activations" in text
 

@@ -339,6 +339,8 @@ def test_what_cannot_be_compared_is_refused(user: User, linked: Callable[[str], 
         trace(user, "cortex-m4", elf)
     with pytest.raises(RequestError, match="not linked"):
         trace(user, "host", user.cache / "bundles" / _bundle(user, elf) / "device" / "network.o")
+    with pytest.raises(RequestError, match="unknown run 'absent'"):
+        user.here("trace", "--run", "absent", "--elf", str(elf))
     (user.folder / "text").write_text("no ELF")
     with pytest.raises(RequestError, match="no ELF file"):
         trace(user, "host", user.folder / "text")
