@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from harness.applications.trace.traced import Traced
 
 CODE_AND_CONSTANTS = (".text", ".rodata", ".init", ".fini", ".data")
-LIBGCC = "libgcc.a"
-"""The library of GCC for what a processor lacks; the program of a bundle is linked with it."""
 MOST_GAPS = 20
 """Unattributed places that are shown; --json has all of them."""
 COLUMNS = ("node", "operator", "layer", "task", "item", "target", "kind", "symbol", "dtype", "shape", "sha256",
@@ -102,7 +100,13 @@ def command(
     if elf is not None:
         if any((at, symbol, node, reverse, argument, csv_file)):
             raise click.UsageError("--elf compares an application: omit the options that select links")
-        return _compare(space, name, elf, libraries, html, asked, console, evidence=evidence)
+        from harness.applications.trace import elf_command
+
+        application = elf_command.Application(elf, libraries, keep=evidence)
+        comparison = elf_command.compare(space, name, application, asked, console)
+        if html:
+            _write(html, elf_command.html(comparison), console)
+        return EXIT_DONE if comparison.verdict == "contained" else EXIT_DIFFERS
     if libraries or evidence:
         raise click.UsageError("--library and --evidence are for --elf APP")
     found = traced(space, name, asked, console)
@@ -158,42 +162,6 @@ def traced(space: Workspace, model: str, asked: dict[str, Any], console: Console
     proven = of.run / "proof.json" if of.run else None
     proof = ProofDocument.read(proven) if proven and proven.is_file() else None
     return Traced.of(program, built, bundle.with_debug_data(program, of.board, built, space.cache), proof)
-
-
-def _compare(
-    space: Workspace,
-    model: str,
-    elf: Path,
-    libraries: Sequence[Path],
-    html: Path | None,
-    asked: dict[str, Any],
-    console: Console,
-    *,
-    evidence: bool,
-) -> int:
-    """Compare an application with the object of the network; return the exit code."""
-    from harness.applications.trace import elf_command
-    from harness.runs import programs
-    from harness.targets import toolchain
-
-    if not Path(model).is_dir():
-        asked["block"] = asked["block"] or 1  # as an export
-    of = programs.subject(space, model, asked)
-    console.note(f"building {of.plan.network.name} for board {of.board.name}")
-    program, built = programs.build(of, space.cache, "a trace cannot find the machine code of")
-    if LIBGCC in built.inputs["tools"]:
-        libraries = [*libraries, toolchain.library(of.board, LIBGCC)]
-    document = elf_command.compared(program, built, of.run, elf, libraries)
-    if evidence:
-        from harness.applications.trace import evidence as kind
-
-        folder, document = kind.write(document, of.plan, built, elf, libraries, space.runs)
-        console.note(f"written: {folder}")
-    console.document(document.to_json())
-    if html:
-        _write(html, elf_command.html(document), console)
-    console.show(*elf_command.shown(document))
-    return EXIT_DONE if document.verdict == "contained" else EXIT_DIFFERS
 
 
 def _address(text: str) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
@@ -12,20 +14,57 @@ from harness import __version__
 from harness.applications.trace.contained_document import SCHEMA, ContainedDocument
 from harness.applications.trace.flown import Flown, object_sha256
 from harness.applications.trace.image import Image
+from harness.boards.workspace import Workspace
 from harness.build import codegen
 from harness.build.bundle import PROGRAM, Bundle
+from harness.core.console import Console
 from harness.core.installation import revision
 from harness.core.safe_io import read_document
 from harness.core.table import Table
 from harness.core.text import plural
 from harness.report.page import environment, label_cells, script
-from harness.runs import DOCUMENT
+from harness.runs import DOCUMENT, programs
 from harness.runs.entries import AnyDocument
 from harness.runs.folder import now
+from harness.targets import toolchain
 
 PACKAGE = "harness.applications.trace"
+LIBGCC = "libgcc.a"
+"""The library of GCC for what a processor lacks; the program of a bundle is linked with it."""
 MOST_DIFFERENCES = 20
 """Differences that are shown; --json has all of them."""
+
+
+@dataclass(frozen=True)
+class Application:
+    """An application to compare: its file, the libraries that may provide functions, and whether to keep evidence."""
+
+    elf: Path
+    libraries: Sequence[Path]
+    keep: bool
+
+
+def compare(
+    space: Workspace, name: str, application: Application, asked: dict[str, Any], console: Console
+) -> ContainedDocument:
+    """Compare an application with the program of a model, plan or run, and show the result; return the document."""
+    if not Path(name).is_dir():
+        asked["block"] = asked["block"] or 1  # as an export
+    of = programs.subject(space, name, asked)
+    console.note(f"building {of.plan.network.name} for board {of.board.name}")
+    program, built = programs.build(of, space.cache, "a trace cannot find the machine code of")
+    libraries = list(application.libraries)
+    if LIBGCC in built.inputs["tools"]:
+        libraries.append(toolchain.library(of.board, LIBGCC))
+    document = compared(program, built, of.run, application.elf, libraries)
+    if application.keep:
+        from harness.applications.trace import evidence
+
+        folder, document = evidence.write(document, of.plan, built, application.elf, libraries, space.runs)
+        console.note(f"written: {folder}")
+    console.document(document.to_json())
+    console.show(*shown(document))
+    return document
 
 
 def compared(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,8 +60,6 @@ class Flown:
         entries = [name for name in self.application.by_name if name.endswith(SUFFIX)]
         self.main = compare(Object(path.read_bytes(), path.name), self.application, {SYMBOL: entries})
         self.differences += self.main.differences
-        linked = set(self.bundle.inputs.get("tools", {}).values())
-        self._members = [*self._of_bundle(), *(each for path in self.libraries for each in members(path, linked))]
         self._follow(self.main.calls)
 
     @property
@@ -123,6 +122,11 @@ class Flown:
             if path.is_file():
                 yield Member(path.name, path.read_bytes(), is_proved=True)
 
+    def _of_libraries(self) -> Iterator[Member]:
+        linked = set(self.bundle.inputs.get("tools", {}).values())
+        for path in self.libraries:
+            yield from members(path, linked)
+
     def _follow(self, calls: Sequence[Call]) -> None:
         """Compare every called function, and those that it calls."""
         waiting, done = list(calls), set[str]()
@@ -145,7 +149,7 @@ class Flown:
             return ()
         [address] = addresses
         wrong: list[Difference] = []
-        for member in self._members:
+        for member in itertools.chain(self._of_bundle(), self._of_libraries()):
             compared = self._comparison(member, name)
             if compared is None or {compared.address_of(name)} != addresses:
                 continue

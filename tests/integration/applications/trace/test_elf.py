@@ -110,7 +110,7 @@ def test_changed_bits_of_code_are_found(user: User, linked: Callable[[str], Path
     assert differences(user, board, changed) == {("dense_3_finish", "code")}
 
 
-@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("board", BOARDS[2:])
 def test_a_replaced_table_is_found(user: User, linked: Callable[[str], Path], board: str) -> None:
     elf = linked(board)
     other = toy.bytes_at(elf, toy.address_of(elf, "conv_2_multiplier"), 4)
@@ -118,7 +118,7 @@ def test_a_replaced_table_is_found(user: User, linked: Callable[[str], Path], bo
     assert differences(user, board, changed) == {("dense_3_multiplier", "constants or initial values")}
 
 
-@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("board", BOARDS[:1])
 def test_a_changed_name_in_a_merged_section_is_found(user: User, linked: Callable[[str], Path], board: str) -> None:
     elf = linked(board)
     content = elf.read_bytes()
@@ -208,6 +208,7 @@ def test_an_initial_value_is_found(user: User, linked: Callable[[str], Path]) ->
     }  # fmt: skip
 
 
+@pytest.mark.half_of_cases
 @pytest.mark.parametrize(
     ("name", "change", "flags"),
     [
