@@ -217,6 +217,18 @@ def test_a_run_is_exported_with_its_verdict(user: User) -> None:
         user.here("export", "--run", run, str(user.folder / "again"))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [("--split", "pipeline"), ("--split", "layer_1=prepost+network", "--block", "3")])
+def test_items_are_one_sequence(user: User, options: tuple[str, ...]) -> None:
+    out = f"items_{len(options)}"
+    assert export(user, "host", out, *options).code == 0
+    program = toy.link(MACHINES["host"], user.folder / out, user.folder / f"{out}.elf")
+    assert toy.run(MACHINES["host"], program) == (
+        0, "PASS: 20 vectors, 5 of 5 layers and all results are those of the specification\n"
+    )  # fmt: skip
+    assert "are one sequence here" in (user.folder / out / "README.md").read_text()
+
+
 def test_what_cannot_be_exported_is_refused(user: User, exported: Path) -> None:
     model = str(user.folder / "small.onnx")
     with pytest.raises(RequestError, match=r"cannot export item network \(cuda:fused\)") as refused:
