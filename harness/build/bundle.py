@@ -1,7 +1,8 @@
 """`Plan` -> bundle: the folder that is deployed, named by the hash of what it was built from, and cached.
 
 A bundle holds the program `inference`, the sources that it was built from (the fixed kernels and the generated
-`network.c`), and `manifest.json` with the SHA-256 of every file.
+`network.c`), the objects of `network.c` and of what it calls, as they were linked into the program, and
+`manifest.json` with the SHA-256 of every file.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from harness.targets.generated import Launch
 from harness.targets.toolchain import Compiler
 
 PROGRAM = "inference"
-NETWORK, OBJECT = "network.c", "network.o"
+NETWORK = "network.c"
+CALLED = ("kernels/program/copy_padded.c", "kernels/bare/math.c", "kernels/bare/memory.c")
+"""Sources of the functions that the code of a network calls, where a bundle has them."""
 MANIFEST = "manifest.json"
 UNIT_DEPTH = 3  # kernels/c/file.c
 PROTOCOL = 7  # PROTOCOL in kernels/program/inference.c
@@ -181,13 +184,19 @@ class Recipe:
         for compiler, kernels in self.kernels:
             units |= dict.fromkeys(compiler.build(folder, kernels, self.profile, compile_c))
             flags.extend(compiler.flags(self.profile))
-        if self.of_network:
-            compile_c([Path(NETWORK)], folder / OBJECT, *flags, *self.of_network, "-c")
-            units = {Path(OBJECT) if path == Path(NETWORK) else path: None for path in units}
+        (folder / COMPILED).mkdir(exist_ok=True)
+        objects = {Path(path): Path(object_of(path)) for path in (NETWORK, *CALLED) if path in self.sources}
+        for source, output in objects.items():
+            of_network = self.of_network if source == Path(NETWORK) else ()
+            compile_c([source], folder / output, *flags, *of_network, "-c", "-g0")  # zig's -g is a default
         if self.profile.bare_metal:
             flags.append(f"-Wl,-T,{LINKER_SCRIPT}")
-        compile_c(list(units), folder / PROGRAM, *flags)
-        (folder / OBJECT).unlink(missing_ok=True)
+        compile_c([objects.get(unit, unit) for unit in units], folder / PROGRAM, *flags)
+
+
+def object_of(source: str) -> str:
+    """Return the path in a bundle of the object that the program is linked with, for a source that has its own."""
+    return f"{COMPILED}/{Path(source).stem}.o"
 
 
 def _is_unit(path: Path) -> bool:
@@ -314,7 +323,7 @@ def memory_needs(program: Program, board: BareMetal) -> tuple[MemoryNeed, Memory
     of_block = f"buffers of a block of {plural(program.plan.block, 'vector')}"
     return (
         MemoryNeed("constants", constants, CODE_BYTES, board.code.kib << 10),
-        MemoryNeed(of_block, buffers, _stack_bytes(program.plan, board) + files, board.data.kib << 10),
+        MemoryNeed(of_block, buffers, stack_bytes(program.plan, board) + files, board.data.kib << 10),
     )
 
 
@@ -395,7 +404,7 @@ def _sources(program: Program, profile: Profile) -> dict[str, bytes]:
     return kept | {f"kernels/bare/{name}": content for name, content in bare.items()} | described | program.files
 
 
-def _stack_bytes(plan: Plan, board: BareMetal) -> int:
+def stack_bytes(plan: Plan, board: BareMetal) -> int:
     """Return the size of the stack: what the profile gives, and the accumulators of a vector of the largest layer."""
     accumulators = max(4 * layer.size for layer in plan.network.layers)
     return (board.stack_kib << 10) + (accumulators + 7) // 8 * 8
@@ -405,7 +414,7 @@ def _memory_regions(plan: Plan, board: BareMetal) -> str:
     """Return what kernels/bare/program.ld includes: the processor's memory."""
     regions = (("code (rx)", board.code), ("data (rw)", board.data))
     lines = [f"    {name} : ORIGIN = {region.origin:#x}, LENGTH = {region.kib}K" for name, region in regions]
-    return "\n".join(["MEMORY", "{", *lines, "}", f"STACK_BYTES = {_stack_bytes(plan, board)};"]) + "\n"
+    return "\n".join(["MEMORY", "{", *lines, "}", f"STACK_BYTES = {stack_bytes(plan, board)};"]) + "\n"
 
 
 def board_header(port: Serial | None, flags: Sequence[str]) -> str:

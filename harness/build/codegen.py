@@ -162,7 +162,7 @@ def _source(
 
 def _headers(plan: Plan) -> set[str]:
     """Return the headers of the targets and of the lowerings that are used."""
-    found = {"options.h"}
+    found: set[str] = set()
     for item, views in zip(plan.items, item_views(plan), strict=True):
         target = targets.find(item.target)
         found.update(target.headers())

@@ -26,7 +26,8 @@ class Command(click.Command):
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of the plan, those of this command alone, and those that several commands have."""
-        records = {str(option.name): option.get_help_record(context) for option in self.get_params(context)}
+        options = (option for option in self.get_params(context) if isinstance(option, click.Option))
+        records = {str(option.name): option.get_help_record(context) for option in options}
         if needed := NEEDED.get(str(self.name)):
             for name in ("board", "model"):
                 words, text = records[name] or ("", "")

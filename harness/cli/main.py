@@ -38,6 +38,7 @@ COMMANDS = (
         "measure",
         "profile",
         "wcet",
+        "export",
         "history",
         "diff",
         "verify",

@@ -11,6 +11,7 @@ from typing import Any
 COMMANDS = {
     "case": "harness.applications.case.command",
     "decide": "harness.applications.decide.command",
+    "export": "harness.applications.export.command",
     "judge": "harness.applications.judge.command",
     "models hybrid": "harness.applications.decide.hybrid.command",
     "nightly": "harness.applications.nightly.command",
@@ -25,9 +26,11 @@ COMMANDS = {
 """The module of each command of an application, by the words of the command."""
 DOCUMENTS = {
     "case": "harness.applications.case.entries:CaseDocument",
+    "contained": "harness.applications.trace.contained_document:ContainedDocument",
     "cost": "harness.applications.cost.document:CostDocument",
     "decision": "harness.applications.decide.entries:DecisionDocument",
     "decision_by_bounds": "harness.applications.decide.entries:BoundsDocument",
+    "export": "harness.applications.export.document:ExportDocument",
     "judgement": "harness.applications.judge.document:JudgementDocument",
     "profile": "harness.applications.profile.document:ProfileDocument",
     "traceability": "harness.applications.trace.document:TraceabilityDocument",
@@ -36,6 +39,7 @@ DOCUMENTS = {
 """The class of each document of an application, by the name of its schema."""
 EVIDENCE = {
     "case.json": "harness.applications.case.evidence:KIND",
+    "contained.json": "harness.applications.trace.evidence:KIND",
     "decide.json": "harness.applications.decide.evidence:KIND",
     "wcet.json": "harness.applications.wcet.evidence:KIND",
 }

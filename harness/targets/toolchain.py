@@ -160,7 +160,7 @@ def _command(profile: Profile) -> tuple[str, ...]:
 
 def library(profile: Profile, name: str) -> Path:
     """Return a library that the profile's compiler brings for its programs; raise ToolError if there is none."""
-    found = Path(_output([*_command(profile), f"-print-file-name={name}"]))
+    found = Path(_output([*_command(profile), *profile.toolchain.flags, f"-print-file-name={name}"]))
     if not found.is_absolute():
         raise ToolError(
             f"board {profile.name}: its compiler has no {name}", f"run: {install_command(profile.toolchain.compiler)}"

@@ -116,11 +116,8 @@ class _Filled:
             if (evidence := self._found(solution)) is None:
                 continue
             document = evidence[0].document
-            texts = (
-                document.proof.assumptions
-                if template().elements[solution]["evidence"] == "proof"
-                else (document.assumptions)
-            )
+            is_proof = template().elements[solution]["evidence"] == "proof"
+            texts = document.proof.assumptions if is_proof else getattr(document, "assumptions", ())
             start = f"A-{name.partition('-')[2]}"
             found |= {f"{start}-{index}": ElementEntry(text=text, label=text) for index, text in enumerate(texts, 1)}
         return found

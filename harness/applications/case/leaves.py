@@ -23,13 +23,13 @@ from harness.runs.facts import where_it_ran
 from harness.runs.verification.claims import ContradictionError
 from harness.runs.verification.folder import RUN, plain
 
-DECIDE, WCET = "decide.json", "wcet.json"
-RUN_KIND, HYBRID, MEASUREMENT, BOUNDS = "run", "hybrid", "measurement", "bounds"
+DECIDE, WCET, CONTAINED = "decide.json", "wcet.json", "contained.json"
+RUN_KIND, HYBRID, MEASUREMENT, BOUNDS, APPLICATION = "run", "hybrid", "measurement", "bounds", "application"
 DECISION, CERTIFICATE, FILE = "decision", "certificate", "file"
-OF_A_PLAN = (RUN_KIND, HYBRID, MEASUREMENT, BOUNDS)
+OF_A_PLAN = (RUN_KIND, HYBRID, MEASUREMENT, BOUNDS, APPLICATION)
 """Kinds of leaves that have a plan and a bundle."""
 DECISIONS = (DECISION, CERTIFICATE)
-DOCUMENTS = (RUN, WCET, DECIDE)
+DOCUMENTS = (RUN, WCET, DECIDE, CONTAINED)
 REAL: tuple[Origin, ...] = ("hardware", "this machine")
 """Origins where every item ran on the board itself."""
 ORDER: tuple[Origin, ...] = (*REAL, "analysis", "file", "simulation", "emulation")
@@ -83,7 +83,8 @@ def read(path: Path, case: Path, *, with_files: bool = True) -> Leaf:
             missing = "it has none of " + ", ".join(DOCUMENTS)
             raise RequestError(f"{path}: no finished evidence: {missing}", "name a finished folder under runs/")
         document = read_document(path / name)
-        entry = {RUN: _of_run, WCET: _of_bounds, DECIDE: _of_decision}[name](document)
+        readers = {RUN: _of_run, WCET: _of_bounds, DECIDE: _of_decision, CONTAINED: _of_application}
+        entry = readers[name](document)
         files = {each: file_sha256(path / each) for each in (sorted(plain(path)) if with_files else [name])}
         common = {"path": os.path.relpath(path, case), "sha256": files[name], "files": files}
         return Leaf(path, LeafEntry.from_json(common | entry[0]), entry[1])
@@ -118,6 +119,13 @@ def _of_bounds(content: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     found = registry.document("wcet").view(content)
     entry = _entry(BOUNDS, found.harness.revision, found.board, found.began)
     where = f"from the machine code of {found.machine}, without a board"
+    return entry | {"model_sha256": found.model_sha256, "bundle": found.bundle, "where": where}, found
+
+
+def _of_application(content: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    found = registry.document("contained").view(content)
+    entry = _entry(APPLICATION, found.harness.get("revision"), found.board, found.began)
+    where = f"from the file of the application, {found.machine}, without a board"
     return entry | {"model_sha256": found.model_sha256, "bundle": found.bundle, "where": where}, found
 
 
@@ -212,6 +220,7 @@ ROLES: Mapping[str, Role] = {
     "composition": Role((RUN_KIND,), _composed),
     "reference": Role((RUN_KIND,), lambda leaf: True if leaf.document.reference.agreement else None),
     "program": Role((RUN_KIND,), lambda leaf: True if leaf.document.bundle.inputs else None),
+    "application": Role((APPLICATION,), lambda leaf: leaf.document.verdict == "contained"),
     "measurement": Role((MEASUREMENT,), _measured),
     "met": Role((MEASUREMENT,), _real(_met)),
     "bounds": Role((BOUNDS,), lambda _: True),

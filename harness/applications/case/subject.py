@@ -10,6 +10,7 @@ from pathlib import Path
 from harness import targets
 from harness.applications.case.entries import RequestEntry
 from harness.applications.case.leaves import (
+    APPLICATION,
     BOUNDS,
     CERTIFICATE,
     DECIDE,
@@ -112,12 +113,12 @@ class Subject:
             self.sources[made_by] = changed_sources(made_by, NOT_OF_EVIDENCE)
         if self.sources[made_by]:
             return self.sources[made_by]
+        is_analysed = leaf.entry.kind in {APPLICATION, BOUNDS}
         now = bundle.build(codegen.generate(made), self.profile, self.cache)
         if now.sha256 == leaf.entry.bundle:
-            bounds = leaf.entry.kind == BOUNDS
-            ran = leaf.document.program_sha256 if bounds else leaf.document.bundle.files.get(bundle.PROGRAM)
+            ran = leaf.document.program_sha256 if is_analysed else leaf.document.bundle.files.get(bundle.PROGRAM)
             return "" if ran == now.files[bundle.PROGRAM] else f"bundle {now.sha256[:16]} has another program than it"
-        before = leaf.document.bundle.compiler if leaf.entry.kind != BOUNDS else leaf.document.compiler
+        before = leaf.document.compiler if is_analysed else leaf.document.bundle.compiler
         if before != now.compiler:
             return f"the compiler is {now.compiler} now, it was {before}"
         return f"kernels, flags or generated code changed: the bundle is {now.sha256[:16]} now"

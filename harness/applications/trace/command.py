@@ -22,8 +22,6 @@ from harness.core.text import plural
 if TYPE_CHECKING:
     from harness.applications.trace.document import ConstantEntry, FunctionEntry, OwnerEntry, TraceabilityDocument
     from harness.applications.trace.traced import Traced
-    from harness.boards.profile import Profile
-    from harness.plan.plan import Plan
 
 CODE_AND_CONSTANTS = (".text", ".rodata", ".init", ".fini", ".data")
 MOST_GAPS = 20
@@ -33,8 +31,9 @@ COLUMNS = ("node", "operator", "layer", "task", "item", "target", "kind", "symbo
 
 
 @click.command("trace", epilog="Example: harness trace acas_coc --board host --items c,c --html trace.html")
-@click.argument("model", metavar="MODEL", shell_complete=_completion.models)
+@click.argument("model", metavar="MODEL", required=False, shell_complete=_completion.models)
 @click.option("--board", shell_complete=_completion.boards, help="Board: a name in boards.yaml; default: host.")
+@click.option("--block", type=click.IntRange(1, 1_000_000), help="Vectors of a block, as for run; an export has 1.")
 @click.option("--items", type=Words(), shell_complete=_completion.targets, help="Target of each item, e.g. c,c.")
 @click.option("--split", type=Words(), help="Distribution of layers over items, e.g. dense_2=network,pipeline.")
 @click.option("--buffers", type=click.Choice(["keep", "reuse"]), help="Buffers, as for run.")
@@ -45,13 +44,32 @@ COLUMNS = ("node", "operator", "layer", "task", "item", "target", "kind", "symbo
 @click.option("--argument", is_flag=True, help="Show for each node why its code computes it, step by step.")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path, dir_okay=False), help="Write all links as CSV.")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page: nodes beside their code.")
+@click.option(
+    "--elf",
+    metavar="APP",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Compare this linked application with the object of the network: does it contain the proved code?",
+)
+@click.option("--run", metavar="RUN", help="MODEL as the run whose code an application contains.")
+@click.option(
+    "--library",
+    "libraries",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --elf: accept functions that the network calls from this static library; can be repeated.",
+)
+@click.option(
+    "--evidence",
+    is_flag=True,
+    help="With --elf: keep application, objects and result in a new folder under runs/, for harness verify and case.",
+)
 @as_json
 @pass_workspace
 def command(
     space: Workspace,
     /,
     as_json: bool,
-    model: str,
+    model: str | None,
     reverse: bool,
     at: str | None,
     symbol: str | None,
@@ -59,19 +77,39 @@ def command(
     argument: bool,
     csv_file: Path | None,
     html: Path | None,
+    elf: Path | None,
+    run: str | None,
+    libraries: tuple[Path, ...],
+    evidence: bool,
     **asked: Any,
 ) -> int:
     """Trace each ONNX node of MODEL to its tables, functions, source lines and addresses in the program, and back.
 
     MODEL is a model, the folder of a plan (harness plan -o), or the folder of a run.
 
+    With --elf: find each section of the network's object in a linked application, relocate it again, and compare all
+    bytes, the targets of calls, and the functions that the network calls.
+
     Exit code: 0 every byte of code and constants has an owner, 1 some have none, or a table differs, 2 the request is
-    invalid, 3 the program cannot be built or read.
+    invalid, 3 the program cannot be built or read.  With --elf: 0 contained, 1 differs.
     """
     console = Console.open(as_json=as_json)
+    name = _subject(space, model, run)
     if sum(map(bool, (at, symbol, node))) > 1 or (reverse and argument):
         raise click.UsageError("give one of --at, --symbol and --node, and one of --reverse and --argument")
-    found = traced(space, model, asked, console)
+    if elf is not None:
+        if any((at, symbol, node, reverse, argument, csv_file)):
+            raise click.UsageError("--elf compares an application: omit the options that select links")
+        from harness.applications.trace import elf_command
+
+        application = elf_command.Application(elf, libraries, keep=evidence)
+        comparison = elf_command.compare(space, name, application, asked, console)
+        if html:
+            _write(html, elf_command.html(comparison), console)
+        return EXIT_DONE if comparison.verdict == "contained" else EXIT_DIFFERS
+    if libraries or evidence:
+        raise click.UsageError("--library and --evidence are for --elf APP")
+    found = traced(space, name, asked, console)
     console.note("reading the program")
     document = found.document()
     if at is not None:
@@ -86,6 +124,22 @@ def command(
         from harness.applications.trace import page
 
         _write(html, page.html(found, document), console)
+    _show(document, console, reverse=reverse, argument=argument)
+    return EXIT_DIFFERS if document.unattributed or document.differing else EXIT_DONE
+
+
+def _subject(space: Workspace, model: str | None, run: str | None) -> str:
+    """Return the name of a model, or the path of a folder."""
+    if (model is None) == (run is None):
+        raise click.UsageError("give MODEL, or --run RUN")
+    if run is None:
+        return str(model)
+    from harness.runs import programs
+
+    return programs.run_of(space, run)
+
+
+def _show(document: TraceabilityDocument, console: Console, *, reverse: bool, argument: bool) -> None:
     if argument:
         console.show(*_arguments(document))
     elif reverse:
@@ -93,58 +147,21 @@ def command(
     else:
         console.show(_table(document))
     console.show(*_summary(document))
-    return EXIT_DIFFERS if document.unattributed or document.differing else EXIT_DONE
 
 
 def traced(space: Workspace, model: str, asked: dict[str, Any], console: Console) -> Traced:
     """Build the program of a model, plan or run, and the same program with debug data, and read both."""
-    from harness.applications.trace.traced import Traced
-    from harness.build import bundle, codegen
-
-    made, board, expected, proof = _planned(space, model, asked)
-    bundle.require_stages(made, "a trace cannot find the machine code of")
-    bundle.check_targets(made, board)
-    program = codegen.generate(made)
-    space.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-    console.note(f"building {made.network.name} for board {board.name}, and once more with debug data")
-    built = bundle.build(program, board, space.cache)
-    if expected not in {None, built.sha256}:
-        raise RequestError(
-            f"{model}: the run has bundle {expected[:16] if expected else ''}, but the sources, the profile and the "
-            f"compiler here give {built.sha256[:16]}",
-            "check out the revision that run.json names, or trace the plan: harness trace RUN/plan",
-        )
-    return Traced.of(program, built, bundle.with_debug_data(program, board, built, space.cache), proof)
-
-
-def _planned(space: Workspace, model: str, asked: dict[str, Any]) -> tuple[Plan, Profile, str | None, Any]:
-    """Return plan and board; of a run also the name of its bundle, and its proof if it has one."""
-    from harness import targets
     from harness.analysis.proof_document import ProofDocument
-    from harness.boards import profile
-    from harness.plan import folder as plan_folder
-    from harness.runs import job
-    from harness.runs.folder import RunFolder
+    from harness.applications.trace.traced import Traced
+    from harness.build import bundle
+    from harness.runs import programs
 
-    path = Path(model)
-    boards = targets.load_boards(space.boards)
-    if len(path.parts) == 1 and not path.is_dir() and (space.runs / path).is_dir():
-        path = space.runs / path
-    if path.is_dir():
-        is_run = (path / "request.json").is_file()
-        if any(value is not None for value in asked.values()):
-            raise click.UsageError(
-                f"{model} has a plan, which defines board, items, split and buffers: omit these options"
-            )
-        made = plan_folder.read(path / "plan" if is_run else path)
-        if not is_run:
-            return made, boards.board(made.board), None, None
-        request = RunFolder(path).read_request()
-        proven = path / "proof.json"
-        proof = ProofDocument.read(proven) if proven.is_file() else None
-        return made, profile.restored(request["profile"]), request["bundle"], proof
-    board = boards.board(asked["board"] or "host")
-    return job.planned(space.model(model), board, asked | {"block": None, "sync": None}), board, None, None
+    of = programs.subject(space, model, asked)
+    console.note(f"building {of.plan.network.name} for board {of.board.name}, and once more with debug data")
+    program, built = programs.build(of, space.cache, "a trace cannot find the machine code of")
+    proven = of.run / "proof.json" if of.run else None
+    proof = ProofDocument.read(proven) if proven and proven.is_file() else None
+    return Traced.of(program, built, bundle.with_debug_data(program, of.board, built, space.cache), proof)
 
 
 def _address(text: str) -> int:

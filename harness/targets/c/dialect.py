@@ -103,14 +103,11 @@ def _of_network(text: str, settings: Settings) -> str:
     """Return `network.c` with its dialect in the first line, and without headers that no standard code can include."""
     form = f"{settings.standard}, {settings.floats} floats"
     text = text.replace(". */", f", {form}. */", 1)
-    if settings.standard == "gnu11":
+    if settings.standard != "c89":
         return text
     lines = text.split("\n")
-    left_out = [line == '#include "options.h"' for line in lines]
-    if settings.standard == "c89":
-        lines[lines.index('#include "network.h"') + 1] = '#include "c89.h"'  # the line between two groups of headers
-        left_out = [out or (line.startswith("#include") and _is_vector(line.rstrip('"')))
-                    for out, line in zip(left_out, lines, strict=True)]  # fmt: skip
+    lines[lines.index('#include "network.h"') + 1] = '#include "c89.h"'  # the line between two groups of headers
+    left_out = [line.startswith("#include") and _is_vector(line.rstrip('"')) for line in lines]
     return "\n".join("" if out else line for out, line in zip(left_out, lines, strict=True))
 
 

@@ -7,7 +7,6 @@ import io
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import onnx
 import pytest
@@ -70,5 +69,5 @@ def test_a_plan_is_traced_as_it_is(user: User, document: dict[str, Any]) -> None
     folder = str(user.folder / "plan")
     user.here("plan", "--board", "host", "--model", str(user.folder / "small.onnx"), "--items", "c,c", "-o", folder)
     assert user.here("trace", folder, "--json").document["bundle_sha256"] == document["bundle_sha256"]
-    with pytest.raises(click.UsageError, match="has a plan"):
+    with pytest.raises(RequestError, match="has a plan"):
         user.here("trace", folder, "--board", "host")

@@ -1,0 +1,156 @@
+"""`harness trace --elf`: the comparison as a document, a table and a page."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from harness import __version__
+from harness.applications.trace.contained_document import SCHEMA, ContainedDocument
+from harness.applications.trace.flown import Flown, object_sha256
+from harness.applications.trace.image import Image
+from harness.boards.workspace import Workspace
+from harness.build import codegen
+from harness.build.bundle import PROGRAM, Bundle
+from harness.core.console import Console
+from harness.core.installation import revision
+from harness.core.safe_io import read_document
+from harness.core.table import Table
+from harness.core.text import plural
+from harness.report.page import environment, label_cells, script
+from harness.runs import DOCUMENT, programs
+from harness.runs.entries import AnyDocument
+from harness.runs.folder import now
+from harness.targets import toolchain
+
+PACKAGE = "harness.applications.trace"
+LIBGCC = "libgcc.a"
+"""The library of GCC for what a processor lacks; the program of a bundle is linked with it."""
+MOST_DIFFERENCES = 20
+"""Differences that are shown; --json has all of them."""
+
+
+@dataclass(frozen=True)
+class Application:
+    """An application to compare: its file, the libraries that may provide functions, and whether to keep evidence."""
+
+    elf: Path
+    libraries: Sequence[Path]
+    keep: bool
+
+
+def compare(
+    space: Workspace, name: str, application: Application, asked: dict[str, Any], console: Console
+) -> ContainedDocument:
+    """Compare an application with the program of a model, plan or run, and show the result; return the document."""
+    if not Path(name).is_dir():
+        asked["block"] = asked["block"] or 1  # as an export
+    of = programs.subject(space, name, asked)
+    console.note(f"building {of.plan.network.name} for board {of.board.name}")
+    program, built = programs.build(of, space.cache, "a trace cannot find the machine code of")
+    libraries = list(application.libraries)
+    if LIBGCC in built.inputs["tools"]:
+        libraries.append(toolchain.library(of.board, LIBGCC))
+    document = compared(program, built, of.run, application.elf, libraries)
+    if application.keep:
+        from harness.applications.trace import evidence
+
+        folder, document = evidence.write(document, of.plan, built, application.elf, libraries, space.runs)
+        console.note(f"written: {folder}")
+    console.document(document.to_json())
+    console.show(*shown(document))
+    return document
+
+
+def compared(
+    program: codegen.Program, bundle: Bundle, folder: Path | None, elf: Path, libraries: Sequence[Path]
+) -> ContainedDocument:
+    """Compare an application with the bundle of a run in `folder`, or of no run.
+
+    RequestError if the application cannot be read, or has no symbols.
+    """
+    application = Image(elf)
+    found = Flown(application, bundle, libraries)
+    is_finished = folder is not None and (folder / DOCUMENT).is_file()
+    run = AnyDocument.view(read_document(folder / DOCUMENT)) if folder and is_finished else None
+    proof = getattr(run, "proof", None)
+    return ContainedDocument(
+        schema=SCHEMA,
+        harness={"version": __version__, "revision": revision()},
+        began=f"{now():%Y-%m-%dT%H:%M:%SZ}",
+        application=elf.name,
+        application_sha256=hashlib.sha256(application.content).hexdigest(),
+        machine=application.machine.removeprefix("EM_"),
+        run=folder.resolve().name if folder else None,
+        run_verdict=run.verdict if run is not None else None,
+        proof_holds=None if proof is None else bool(proof.holds),
+        model=program.plan.network.name,
+        model_sha256=program.plan.network.sha256,
+        board=program.plan.board,
+        bundle=bundle.sha256,
+        compiler=bundle.compiler,
+        program_sha256=bundle.files[PROGRAM],
+        object_sha256=object_sha256(bundle),
+        verdict="differs" if found.differences else "contained",
+        entry=found.entry,
+        other_networks=found.other_networks,
+        compared_bytes=found.compared_bytes,
+        places=list(found.places()),
+        called=found.called,
+        differences=found.difference_entries(),
+        assumptions=found.assumptions(),
+        files={},
+    )
+
+
+def shown(document: ContainedDocument) -> Iterator[Table | Text]:
+    """Yield the tables and lines of a document."""
+    table = Table("object", "section", "addresses", "bytes", title=f"{document.model} in {document.application}")
+    for each in document.places:
+        addresses = f"{each.address:#x}-{each.address + each.size:#x}"
+        table.add_row(each.object, each.section, addresses, f"{each.size:,}")
+    yield table
+    for called in document.called:
+        where = f" at {called.address:#x}" if called.address is not None else ""
+        veneers = f", by {plural(len(called.veneers), 'veneer')}" if called.veneers else ""
+        yield Text(f"calls {called.name}{where}, from {called.provided_by}{veneers}")
+    if document.differences:
+        differences = Table("symbol", "kind", "address", "difference")
+        for one in document.differences[:MOST_DIFFERENCES]:
+            address = f"{one.address:#x}" if one.address is not None else "-"
+            differences.add_row(Text(one.symbol), one.kind, address, Text(one.reason))
+        yield differences
+        if len(document.differences) > MOST_DIFFERENCES:
+            yield Text(f"and {len(document.differences) - MOST_DIFFERENCES:,} more: see --json")
+    if document.other_networks:
+        yield Text(f"other networks in the application, which are not compared: {', '.join(document.other_networks)}")
+    yield Text(_conclusion(document))
+
+
+def _conclusion(document: ContainedDocument) -> str:
+    if document.differences:
+        symbols = len({each.symbol for each in document.differences})
+        return f"differs: {plural(len(document.differences), 'difference')} at {plural(symbols, 'symbol')}"
+    run = f"the run's verdict is {document.run_verdict}" if document.run_verdict else "no finished run is named"
+    return (
+        f"contained: all {document.compared_bytes:,} bytes are those of bundle {document.bundle[:16]}, relocated; {run}"
+    )
+
+
+def html(document: ContainedDocument) -> str:
+    """Return the page of a document."""
+    page = environment(PACKAGE).get_template("contained.html.jinja")
+    return label_cells(
+        page.render(
+            run=document,
+            schema=document.schema_number,
+            document_name="harness trace --elf --json",
+            conclusion=_conclusion(document),
+            script=script("tables.js", package=PACKAGE),
+        )
+    )
