@@ -21,7 +21,7 @@ from harness.targets.toolchain import EXACTNESS_FLAGS
 TARGET = "c"
 SYMBOL = "network"
 """The only global symbol of network.c."""
-FREESTANDING = ("math.c", "math.h", "memory.c", "string.h")
+FREESTANDING = ("board.h", "math.c", "math.h", "memory.c", "string.h")
 """Files of kernels/bare for a compiler without a C library."""
 FP_ENVIRONMENT = "kernels/program/fp_environment.h"
 _KEYWORDS = {

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
+from harness.build import bundle
 from harness.core.installation import ROOT
 
 KERNELS = ROOT / "kernels"
-BARE = [*(KERNELS / "bare" / f"{name}.c" for name in ("start", "semihosting", "stdio", "library")),
+BARE = [*(KERNELS / "bare" / f"{name}.c" for name in ("start", "semihosting/host", "stdio", "library")),
         KERNELS / "program" / "fail.c"]  # fmt: skip
-BARE_FLAGS = ("-std=gnu11", "-ffreestanding", "-nostdlib", f"-I{KERNELS}/bare", f"-I{KERNELS}/program")
+FOLDERS = (KERNELS / "bare", KERNELS / "program")
 SEMIHOSTING = ("-nodefaults", "-display", "none", "-monitor", "none", "-serial", "none",
                "-semihosting-config", "enable=on,target=native,arg=toy")  # fmt: skip
 M4 = ("-O2", "-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
@@ -51,6 +52,12 @@ MACHINES = {
 }  # fmt: skip
 
 
+def bare_flags(folder: Path) -> list[str]:
+    """Return the flags for files of kernels/bare; write what they include of a board's profile into a folder."""
+    (folder / "board.h").write_text(bundle.board_header(None, ()))
+    return ["-std=gnu11", "-ffreestanding", "-nostdlib", *(f"-I{path}" for path in (*FOLDERS, folder))]
+
+
 def link(machine: Machine, export: Path, output: Path, sources: Sequence[Path | str] = (), *flags: str) -> Path:
     """Link the self-test of an export with its archive, or with `sources` in place of it."""
     [archive] = (export / "lib").iterdir()
@@ -58,7 +65,7 @@ def link(machine: Machine, export: Path, output: Path, sources: Sequence[Path | 
     if machine.data is not None:
         regions = f"code (rx) : ORIGIN = 0, LENGTH = 4M\n data (rw) : ORIGIN = {machine.data:#x}, LENGTH = 4M"
         (output.parent / "memory.ld").write_text(f"MEMORY\n{{\n {regions}\n}}\nSTACK_BYTES = 131072;\n")
-        words += [*BARE_FLAGS, *map(str, BARE), f"-L{output.parent}"]
+        words += [*bare_flags(output.parent), *map(str, BARE), f"-L{output.parent}"]
         if not any("-T," in flag for flag in flags):
             words.append(f"-Wl,-T,{KERNELS}/bare/program.ld")
     words += [str(export / "test" / "selftest.c"), *map(str, sources or [archive]), *flags, "-o", str(output)]

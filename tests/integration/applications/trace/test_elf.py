@@ -74,7 +74,7 @@ def from_source(user: User, name: str, change: tuple[str, str] | None, *flags: s
         assert text.count(change[0]) >= 1
         text = text.replace(*change, 1)
     (folder / "network.c").write_text(text)
-    command = [MACHINES["cortex-m4"].compiler, *MACHINES["cortex-m4"].flags, *toy.BARE_FLAGS, *EXACT,
+    command = [MACHINES["cortex-m4"].compiler, *MACHINES["cortex-m4"].flags, *toy.bare_flags(folder), *EXACT,
                "-fno-stack-protector", f"-I{export}/src", *flags, "-c", str(folder / "network.c"),
                "-o", str(folder / "network.o")]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True)
