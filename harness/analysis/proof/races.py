@@ -58,8 +58,9 @@ class _SanitizingCompiler(Compiler):
         output: Path,
         more_flags: Sequence[str] = (),
     ) -> None:
-        """Compile and link as `Compiler.build` does, with FLAGS if the output is the program."""
-        flags = (*more_flags, *FLAGS) if output.name == PROGRAM else more_flags
+        """Compile and link as `Compiler.build` does, with FLAGS if the output is the program or one of its objects."""
+        is_instrumented = output.name == PROGRAM or output.suffix == ".o"
+        flags = (*more_flags, *FLAGS) if is_instrumented else more_flags
         super().build(folder, sources, include, definitions, output, flags)
 
 

@@ -179,6 +179,7 @@ def test_a_barrier_that_is_missing_before_bytes_are_written_again_is_found(works
 # Programs that are wrong only in a mode, or only where items work at the same time.
 
 INIT = "static void network_init(const struct options *options __attribute__((unused)))\n{\n"
+OPTIONS = '#include "options.h"\n'
 LAST_CALL = "advisory_compute(layer_2_output[v], advisory_output[v]);"
 
 
@@ -195,7 +196,7 @@ def test_a_program_that_is_wrong_in_deployment_mode_alone_is_found(
 ) -> None:
     patches = [
         Patch("network.c", INIT, f"{INIT}    alone = options->{mode};\n"),
-        Patch("network.c", "enum { BLOCK = 64 };", "enum { BLOCK = 64 }; static int alone;"),
+        Patch("network.c", "enum { BLOCK = 64 };", f"{OPTIONS}enum {{ BLOCK = 64 }}; static int alone;"),
         Patch("network.c", LAST_CALL, f"{LAST_CALL} advisory_output[v][0] ^= alone;"),
     ]
     trial = workshop.trial(CHAIN, patches)
@@ -218,7 +219,7 @@ def test_a_program_that_is_wrong_in_deployment_mode_alone_is_found(
 def test_a_program_that_is_wrong_in_a_mode_of_measurements_is_found(workshop: Workshop, mode: str) -> None:
     patches = [
         Patch("network.c", INIT, f"{INIT}    wrong = options->{mode};\n"),
-        Patch("network.c", "enum { BLOCK = 64 };", "enum { BLOCK = 64 }; static int wrong;"),
+        Patch("network.c", "enum { BLOCK = 64 };", f"{OPTIONS}enum {{ BLOCK = 64 }}; static int wrong;"),
         Patch("network.c", LAST_CALL, f"{LAST_CALL} advisory_output[v][0] ^= wrong != 0;"),
     ]
     [claim] = measured(workshop, patches)

@@ -126,6 +126,7 @@ DESCRIPTORS = {
         (before(TASKS, f"int sched_yield(void);\nint sched_yield(void)\n{{\n    {CHANGED}\n    return 0;\n}}"),),
     ),
 }
+OPTIONS = '#include "options.h"'
 INIT_OF_MODES = {
     "an init that looks at the date": (
         "network_init calls time",
@@ -135,9 +136,12 @@ INIT_OF_MODES = {
         "network_init calls getenv",
         init(f'if (getenv("IN_SERVICE")) {OFFSET}', "#include <stdlib.h>"),
     ),
-    "an init that looks at --fifo": ("its argument 1", init(f"if (options->fifo) {OFFSET}")),
-    "an init that looks at --repeat": ("its argument 1", init(f"if (options->repeat > 1) {OFFSET}")),
-    "an init that looks at --warmup": ("its argument 1", init(f"layer_0_offset[3] += options->warmup != 0; {OFFSET}")),
+    "an init that looks at --fifo": ("its argument 1", init(f"if (options->fifo) {OFFSET}", OPTIONS)),
+    "an init that looks at --repeat": ("its argument 1", init(f"if (options->repeat > 1) {OFFSET}", OPTIONS)),
+    "an init that looks at --warmup": (
+        "its argument 1",
+        init(f"layer_0_offset[3] += options->warmup != 0; {OFFSET}", OPTIONS),
+    ),
     "an init that looks at the name of the program": (
         "program_invocation_name",
         init(f"if (program_invocation_name[0] == 'i') {OFFSET}", "extern char *program_invocation_name;"),
