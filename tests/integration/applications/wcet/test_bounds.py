@@ -71,7 +71,7 @@ def test_frames_are_those_that_the_compiler_states(
     board = with_compiler(host, "c:generic", GNU, ("-O1",))
     plan = planner.make(dense(), board, block=1)
     built = build_patched(plan, board, tmp_path, flags=("-fstack-usage",))
-    lines = [line.split("\t") for path in tmp_path.glob("*.su") for line in path.read_text().splitlines()]
+    lines = [line.split("\t") for path in tmp_path.rglob("*.su") for line in path.read_text().splitlines()]
     named = [(place.rpartition(":")[2], int(size), kind) for place, size, kind in lines]
     of_any_size = {name for name, _, kind in named if kind != "static"}
     stated = {name: size for name, size, _ in named if name not in of_any_size}
