@@ -356,8 +356,8 @@ def _in_process(
 @pytest.mark.usefixtures("counting")
 def test_a_branch_on_data_is_found_and_named(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that skips what it need not multiply is right, and takes as long as the data have it."""
-    old = "            for (size_t r = 0; r < rows; ++r)"
-    new = "            if (a[k]) for (size_t r = 0; r < rows; ++r)"
+    old = "            for (r = 0; r < rows; ++r)"
+    new = "            if (a[k]) for (r = 0; r < rows; ++r)"
     document = _in_process(tmp_path, cache, monkeypatch, ("c/qgemm.h", old, new), NAME)
     assert document["verdict"] == "varies"
     assert document["outputs"]["differing"] == 0
