@@ -19,7 +19,7 @@ BLOCK = 1 << 14
 """Vectors of targets of which there is a copy."""
 TOP = 5
 MOST_CLASSES = 100
-"""Of a confusion matrix: a larger one has more cells than a person looks at."""
+"""Classes of a confusion matrix at most: a larger one has more cells than a person looks at."""
 THRESHOLDS = tuple(np.arange(50, 100, 5) / 100)
 """The intersections over unions, 0.5 to 0.95, over which the mean average precision is averaged."""
 FIRST_THRESHOLD = "mAP, IoU 0.5"

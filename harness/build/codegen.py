@@ -162,12 +162,12 @@ def _source(
 
 def _headers(plan: Plan) -> set[str]:
     """Return the headers of the targets and of the lowerings that are used."""
-    found: set[str] = set()
+    headers: set[str] = set()
     for item, views in zip(plan.items, item_views(plan), strict=True):
         target = targets.find(item.target)
-        found.update(target.headers())
-        found.update(header for lowering in target.used(views) for header in lowering.headers)
-    return found
+        headers.update(target.headers())
+        headers.update(header for lowering in target.used(views) for header in lowering.headers)
+    return headers
 
 
 def _type(dtype: np.dtype[Any]) -> str:

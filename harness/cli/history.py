@@ -66,14 +66,14 @@ def history(options: Mapping[str, Any], workspace: Workspace, console: Console, 
 
     chosen = _chosen(options)
     with index.opened(workspace.runs, rebuild=rebuild) as runs:
-        found = runs.find(chosen, options["limit"])
+        selected = runs.find(chosen, options["limit"])
         count = runs.count()
-        if not found:
+        if not selected:
             _require_known(chosen, runs.find(RunFilter()))
-    console.document({"indexed": count, "runs": [_document(run) for run in found]})
-    console.show(_table([_clean(run) for run in found], console.out.width))
+    console.document({"indexed": count, "runs": [_document(run) for run in selected]})
+    console.show(_table([_clean(run) for run in selected], console.out.width))
     nowhere = "" if workspace.runs.is_dir() else ", which is not a folder: set another one with --runs or HARNESS_RUNS"
-    console.note(f"{len(found):,} of {count:,} runs in {workspace.runs}{nowhere}")
+    console.note(f"{len(selected):,} of {count:,} runs in {workspace.runs}{nowhere}")
 
 
 def _chosen(options: Mapping[str, Any]) -> RunFilter:

@@ -125,12 +125,12 @@ class WholeNetwork:
         return found
 
 
-def effort(network: Network, given: Collection[str] = ()) -> tuple[int, int]:
+def effort(network: Network, dumped: Collection[str] = ()) -> tuple[int, int]:
     """Return the operations of `bounds` for one vector, and the number of vectors for which the memory is enough."""
     work = symbols = rows = 0
     for layer in network.layers:
         work += max(layer.runtime.roundings(0), 1) * layer.size * (1 + symbols) + STEP_WORK * layer.errors.steps
-        if layer.output.name not in given:
+        if layer.output.name not in dumped:
             symbols += layer.size if _has_symbols(layer, symbols, layer.size) else 0
         rows = max(rows, min(symbols * layer.size, MOST_ROWS))
     values = sum(tensor.size for tensor in network.inputs) + sum(layer.size for layer in network.layers)
@@ -138,17 +138,17 @@ def effort(network: Network, given: Collection[str] = ()) -> tuple[int, int]:
 
 
 def bounds(
-    network: Network, written: Mapping[str, Array], given: Mapping[str, Array] | None = None
+    network: Network, written: Mapping[str, Array], dumped: Mapping[str, Array] | None = None
 ) -> Iterator[tuple[Layer, npt.NDArray[np.float64]]]:
     """Yield for each layer how far a right engine can be from its activations, float64 (vectors, size).
 
     `written` has the inputs of the network and all specified activations by their names.  Behind an activation whose
     errors exceed its values there are no bounds: they would show nothing, and take the time of two references.
 
-    `given` are activations of the engine by their names: the layers behind one read it without errors, and `written`
+    `dumped` are activations of the engine by their names: the layers behind one read it without errors, and `written`
     has what is specified for it.
     """
-    layers, given = network.layers, given or {}
+    layers, dumped = network.layers, dumped or {}
     last_reader = {name: layer for layer in layers for name in layer.sources}
     forms = {tensor.name: Form.exact(written[tensor.name].shape) for tensor in network.inputs}
     roundings = {tensor.name: 0 for tensor in network.inputs}
@@ -157,15 +157,15 @@ def bounds(
         name, sources = layer.output.name, layer.sources
         read = [forms[source] for source in sources]
         before = max(roundings[source] for source in sources)
-        values = [given.get(each, written[each]) for each in sources]
+        values = [dumped.get(source, written[source]) for source in sources]
         at = Perturbed(values, [form.errors for form in read], written[name], before)
         form = _form(layer, at, read, symbols)
         columns = np.flatnonzero((np.isfinite(form.rest) & (form.rest > 0)).any(axis=0))
-        if name not in given and _has_symbols(layer, symbols, len(columns)):
+        if name not in dumped and _has_symbols(layer, symbols, len(columns)):
             form = form.with_symbols(symbols, columns)
             symbols += len(columns)
         forms[name], roundings[name] = form, layer.runtime.roundings(before)
-        if name in given:
+        if name in dumped:
             forms[name], roundings[name] = Form.exact(form.rest.shape), 0
         yield layer, form.errors
         for source in {*sources, name}:

@@ -36,7 +36,7 @@ ARRAYS: dict[MetricName, tuple[str, ...]] = {
 }
 """The arrays of the labels of a metric, as a run folder keeps them."""
 COLUMNS = 6
-"""Of a file of boxes."""
+"""Columns of a file of boxes."""
 
 
 @dataclass(frozen=True)

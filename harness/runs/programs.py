@@ -39,10 +39,10 @@ def run_of(space: Workspace, name: str) -> str:
     raise unknown_name("run", name, [path.parent.name for path in space.runs.glob(f"*/{REQUEST}")])
 
 
-def subject(space: Workspace, model: str, asked: Mapping[str, Any]) -> Subject:
+def subject(space: Workspace, model: str, choices: Mapping[str, Any]) -> Subject:
     """Return the plan of `model`: the name or path of a model, or the folder of a plan or of a run.
 
-    `asked` are board, items, split and buffers, and possibly block and sync, None where not given; RequestError if
+    `choices` are board, items, split and buffers, and possibly block and sync, None where not given; RequestError if
     a folder has them already.
     """
     path = Path(model)
@@ -50,16 +50,16 @@ def subject(space: Workspace, model: str, asked: Mapping[str, Any]) -> Subject:
     if len(path.parts) == 1 and not path.is_dir() and (space.runs / path).is_dir():
         path = space.runs / path
     if not path.is_dir():
-        board = boards.board(asked["board"] or "host")
-        return Subject(job.planned(space.model(model), board, {"block": None, "sync": None, **asked}), board)
+        board = boards.board(choices["board"] or "host")
+        return Subject(job.planned(space.model(model), board, {"block": None, "sync": None, **choices}), board)
     is_run = (path / REQUEST).is_file()
-    if any(value is not None for value in asked.values()):
-        raise RequestError(f"{model} has a plan, which defines {', '.join(asked)}", "omit these options")
-    made = plan_folder.read(path / "plan" if is_run else path)
+    if any(value is not None for value in choices.values()):
+        raise RequestError(f"{model} has a plan, which defines {', '.join(choices)}", "omit these options")
+    plan = plan_folder.read(path / "plan" if is_run else path)
     if not is_run:
-        return Subject(made, boards.board(made.board))
+        return Subject(plan, boards.board(plan.board))
     request = RunFolder(path).read_request()
-    return Subject(made, profile.restored(request["profile"]), request["bundle"], path)
+    return Subject(plan, profile.restored(request["profile"]), request["bundle"], path)
 
 
 def build(of: Subject, cache: Path, action: str) -> tuple[Program, Bundle]:

@@ -160,12 +160,12 @@ def _command(profile: Profile) -> tuple[str, ...]:
 
 def library(profile: Profile, name: str) -> Path:
     """Return a library that the profile's compiler brings for its programs; raise ToolError if there is none."""
-    found = Path(_output([*_command(profile), *profile.toolchain.flags, f"-print-file-name={name}"]))
-    if not found.is_absolute():
+    path = Path(_output([*_command(profile), *profile.toolchain.flags, f"-print-file-name={name}"]))
+    if not path.is_absolute():
         raise ToolError(
             f"board {profile.name}: its compiler has no {name}", f"run: {install_command(profile.toolchain.compiler)}"
         )
-    return found.resolve()
+    return path.resolve()
 
 
 def headers(compiler: Compiler, sources: Mapping[str, bytes]) -> dict[str, str]:

@@ -23,7 +23,7 @@ DOCKERFILE = ROOT / "ci" / "Dockerfile"
 FOLDERS = ("/build", "/dist", "/src", "/setup", "/opt/harness", "/lab", "/var/lib/apt/lists")
 """Folders of the image, which are folders of the test here."""
 STUBS = ("apt-get", "useradd", "chown")
-"""What changes the system: these record how they are called."""
+"""Programs that change the system: here they record how they are called."""
 
 
 @dataclass(frozen=True)

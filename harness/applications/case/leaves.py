@@ -123,10 +123,10 @@ def _of_bounds(content: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
 
 
 def _of_application(content: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    found = registry.document("contained").view(content)
-    entry = _entry(APPLICATION, found.harness.get("revision"), found.board, found.began)
-    where = f"from the file of the application, {found.machine}, without a board"
-    return entry | {"model_sha256": found.model_sha256, "bundle": found.bundle, "where": where}, found
+    document = registry.document("contained").view(content)
+    entry = _entry(APPLICATION, document.harness.get("revision"), document.board, document.began)
+    where = f"from the file of the application, {document.machine}, without a board"
+    return entry | {"model_sha256": document.model_sha256, "bundle": document.bundle, "where": where}, document
 
 
 def _of_decision(content: Mapping[str, Any], kind: str = DECISION) -> tuple[dict[str, Any], Any]:

@@ -74,7 +74,7 @@ class LimitEntry(Entries):
 
 
 class SourceEntry(Entries):
-    """Where numbers of layers come from: a folder under runs/, and what its numbers are.
+    """The source of numbers of layers: a folder under runs/, and what its numbers are.
 
     `total` is the sum of the layers, None if the folder has no numbers of layers; `network` is the number of the whole
     network, if it has one.

@@ -37,7 +37,7 @@ from harness.runs.document import kind
 
 @dataclass
 class _Planned:
-    """What is known of a network on a board: the plan and its program where they exist, and what does not fit."""
+    """A network on a board: the plan and its program where they exist, what does not fit, and what is not known."""
 
     profile: Profile
     plan: Plan | None = None

@@ -54,7 +54,7 @@ def command(
     name: str | None,
     vectors: int,
     model: str | None,
-    **asked: Any,
+    **choices: Any,
 ) -> int:
     """Write the code of a model as a C library to the new folder OUT: proved object, sources, self-test, manifest.
 
@@ -66,32 +66,32 @@ def command(
     from harness.runs import programs
 
     console = Console.open(as_json=as_json)
-    if (run is None) == (model is None) or (run is None and not asked["board"]):
+    if (run is None) == (model is None) or (run is None and not choices["board"]):
         raise click.UsageError("give --board and --model, or --run RUN")
     folder.require_free(out)
     if run is None and not Path(str(model)).is_dir():
-        asked["block"] = asked["block"] or 1
-    of = programs.subject(space, programs.run_of(space, run) if run else str(model), asked)
+        choices["block"] = choices["block"] or 1
+    of = programs.subject(space, programs.run_of(space, run) if run else str(model), choices)
     library.require_exportable(of)
     folder.evidence_of(of.run)
     console.note(f"building {of.plan.network.name} for board {of.board.name}")
     program, built = programs.build(of, space.cache, "an export cannot take the code of")
     console.note("computing the vectors of the self-test")
     exported = library.described(name, of, program, built, vectors)
-    comparing = _comparing(of, str(model), asked)
+    comparing = _comparing(of, str(model), choices)
     manifest = folder.write(exported, form, out, comparing)
     console.document(manifest.to_json())
     console.show(*_summary(manifest, out, comparing))
     return EXIT_DONE
 
 
-def _comparing(of: Subject, model: str, asked: Mapping[str, Any]) -> str:
+def _comparing(of: Subject, model: str, choices: Mapping[str, Any]) -> str:
     """Return the command that compares the exported object on its board; a proof needs a 64-bit processor."""
     verb = "run" if of.board.bare_metal else "prove"
     if Path(model).is_dir():
         return f"harness run --plan {shlex.quote(model)}"
     words = ["harness", verb, "--model", model]
-    for name, value in asked.items():
+    for name, value in choices.items():
         if value is not None:
             words += [f"--{name}", ",".join(value) if isinstance(value, tuple) else str(value)]
     return shlex.join(words)

@@ -155,15 +155,15 @@ class Library:
     def _headers(self, sources: Sequence[str]) -> list[str]:
         """Return the headers of the bundle that sources include, directly or not; those of a C library are not."""
         places = {PurePosixPath(path).name: path for path in self.bundle.files if path.endswith(".h")}
-        found: dict[str, None] = {}
+        headers: dict[str, None] = {}
         waiting = list(sources)
         while waiting:
             path = waiting.pop()
             if path.endswith(".h"):
-                found[path] = None
+                headers[path] = None
             names = re.findall(r'(?m)^[ \t]*#[ \t]*include[ \t]*"(.+?)"', self._read(path).decode())
-            waiting += [places[name] for name in names if name in places and places[name] not in found]
-        return sorted(found)
+            waiting += [places[name] for name in names if name in places and places[name] not in headers]
+        return sorted(headers)
 
 
 def require_exportable(of: Subject) -> None:
@@ -184,23 +184,23 @@ def require_exportable(of: Subject) -> None:
 
 def identifier(text: str) -> str:
     """Return a text as an identifier of C, in small letters."""
-    found = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "n"
-    return f"n_{found}" if found[0].isdigit() or found in _KEYWORDS else found
+    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "n"
+    return f"n_{name}" if name[0].isdigit() or name in _KEYWORDS else name
 
 
 def unique(names: Iterable[str], taken: Iterable[str]) -> list[str]:
     """Return identifiers for names, each once."""
-    found: list[str] = []
+    identifiers: list[str] = []
     used = set(taken)
     for name in names:
-        wanted = candidate = identifier(name)
+        plain = candidate = identifier(name)
         number = 2
         while candidate in used:
-            candidate = f"{wanted}_{number}"
+            candidate = f"{plain}_{number}"
             number += 1
         used.add(candidate)
-        found.append(candidate)
-    return found
+        identifiers.append(candidate)
+    return identifiers
 
 
 def described(name: str | None, of: Subject, program: Program, bundle: Bundle, count: int) -> Library:

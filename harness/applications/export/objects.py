@@ -13,7 +13,7 @@ from elftools.elf.sections import SymbolTableSection
 
 WRITABLE, ALLOCATED, EXECUTABLE = 1, 2, 4  # flags of sections
 SECTION_HEADERS = {32: ("I", 16, 20), 64: ("Q", 24, 32)}
-"""By the class of a file: the format of an offset, and the places of sh_offset and sh_size in a section's header."""
+"""Format of an offset, and places of sh_offset and sh_size in a header of a section, by the class of the file."""
 MAGIC = b"!<arch>\n"
 
 
@@ -50,7 +50,7 @@ def renamed(content: bytes, symbol: str, name: str) -> bytes:
     elf = ELFFile(io.BytesIO(content))
     table: Any = elf.get_section_by_name(".symtab")
     names = elf.get_section(table["sh_link"])
-    number = next(index for index, each in enumerate(table.iter_symbols()) if each.name == symbol)
+    number = next(index for index, own in enumerate(table.iter_symbols()) if own.name == symbol)
     order = "<" if elf.little_endian else ">"
     word, offset_at, size_at = SECTION_HEADERS[elf.elfclass]
     text = names.data() + name.encode() + b"\0"
@@ -89,7 +89,9 @@ def _member(name: str, content: bytes) -> bytes:
 
 def _defined(content: bytes) -> list[str]:
     """Return the global symbols that an object defines."""
-    tables = (each for each in ELFFile(io.BytesIO(content)).iter_sections() if isinstance(each, SymbolTableSection))
+    tables = (
+        section for section in ELFFile(io.BytesIO(content)).iter_sections() if isinstance(section, SymbolTableSection)
+    )
     return [
         symbol.name
         for table in tables

@@ -39,15 +39,15 @@ class SelfTest:
         return len(self.checksums)
 
 
-def count_of(network: Network, asked: int) -> int:
+def count_of(network: Network, most: int) -> int:
     """Return the number of vectors: whole streams, at least one, and as many of those asked for as have room."""
     fitting = max(LARGEST // network.record.itemsize, 1)
-    streams = max(min(asked, fitting) // network.steps, 1)
+    streams = max(min(most, fitting) // network.steps, 1)
     return streams * network.steps
 
 
-def self_test(plan: Plan, asked: int) -> SelfTest:
-    """Return the self-test of at most `asked` vectors.
+def self_test(plan: Plan, most: int) -> SelfTest:
+    """Return the self-test of at most `most` vectors.
 
     RequestError if later layers overwrite an output; ReferenceFailed if the engines of the reference disagree.
     """
@@ -58,7 +58,7 @@ def self_test(plan: Plan, asked: int) -> SelfTest:
                 f"output {network.layers[index].output.name}: later layers overwrite it in the plan",
                 "omit --buffers reuse: an export returns all outputs of the model",
             )
-    vectors = uniform(network, SEED, count_of(network, asked))  # a run also searches for ties, which takes long
+    vectors = uniform(network, SEED, count_of(network, most))  # a run also searches for ties, which takes long
     activations = reference_of(network).activations(vectors)
     checksums = np.zeros((len(vectors), len(network.layers)), np.uint32)
     for index, values in enumerate(activations):

@@ -22,7 +22,7 @@ MOST_LAYERS = 12
 
 @dataclass(eq=False)
 class Explanation:
-    """What is known about the differences of one layer so far; `diagnosis` is None before the first difference.
+    """The causes of the differences of one layer so far; `diagnosis` is None before the first difference.
 
     `unchecked` differing values were not looked at, because no cause was left.
     """

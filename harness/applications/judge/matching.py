@@ -1,4 +1,4 @@
-"""From the tensors of an engine to the activations of a network: names, shapes, order of axes, types."""
+"""The tensors of an engine as activations of a network: names, shapes, order of axes, types."""
 
 from __future__ import annotations
 

@@ -109,11 +109,11 @@ def command(
         return EXIT_DONE if comparison.verdict == "contained" else EXIT_DIFFERS
     if libraries or evidence:
         raise click.UsageError("--library and --evidence are for --elf APP")
-    found = traced(space, name, asked, console)
+    links = traced(space, name, asked, console)
     console.note("reading the program")
-    document = found.document()
+    document = links.document()
     if at is not None:
-        _tell_address(found, document, _address(at), console)
+        _tell_address(links, document, _address(at), console)
         return EXIT_DONE
     if symbol is not None or node is not None:
         document = _selected(document, symbol, node)
@@ -123,7 +123,7 @@ def command(
     if html:
         from harness.applications.trace import page
 
-        _write(html, page.html(found, document), console)
+        _write(html, page.html(links, document), console)
     _show(document, console, reverse=reverse, argument=argument)
     return EXIT_DIFFERS if document.unattributed or document.differing else EXIT_DONE
 

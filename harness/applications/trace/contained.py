@@ -1,4 +1,4 @@
-"""Whether a linked application contains an object: each section is placed by its symbols, relocated again, compared.
+"""Comparison of an object with a linked application: each section is placed by its symbols and relocated again.
 
 The linker may choose addresses, merge equal strings and constants, and put veneers between a call and a function.
 Everything else must be the object's: each byte outside the fields that it relocates, each target, each initial value.
@@ -91,8 +91,8 @@ def compare(of: Object, application: Image, others: Names = MappingProxyType({})
     while math.prod(max(len(bases), 1) for bases in candidates.values()) > MOST_PLACES:
         most = max(candidates, key=lambda index: len(candidates[index]))
         candidates[most] = candidates[most][:-1]
-    found = {index: bases for index, bases in candidates.items() if bases}
-    choices = (dict(zip(found, bases, strict=True)) for bases in itertools.product(*found.values()))
+    bases_of = {index: bases for index, bases in candidates.items() if bases}
+    choices = (dict(zip(bases_of, bases, strict=True)) for bases in itertools.product(*bases_of.values()))
     comparisons = (Comparison(of, application, others, places) for places in choices)
     return min(comparisons, key=lambda one: len(one.differences))
 
@@ -141,10 +141,10 @@ class Comparison:
 
     def address_of(self, symbol: str) -> int | None:
         """Return the address in the application of a symbol of the object; None if its section is not there."""
-        found = next((s for s in self.object.placed_symbols() if s.name == symbol), None)
-        if found is None or not isinstance(found.section, int) or found.section not in self.places:
+        own = next((s for s in self.object.placed_symbols() if s.name == symbol), None)
+        if own is None or not isinstance(own.section, int) or own.section not in self.places:
             return None
-        return self.places[found.section] + found.value
+        return self.places[own.section] + own.value
 
     def _differs(self, symbol: str, kind: str, address: int | None, reason: str, count: int = 0) -> None:
         self.differences.append(Difference(self.object.name, symbol, kind, address, reason, count))
@@ -185,70 +185,76 @@ class Comparison:
         for name, places in _by_symbol(section, wrong).items():
             reason = f"{len(places):,} other bytes, the first at {base + places[0]:#x}"
             self._differs(name, kind, base + places[0], reason, len(places))
-        fields = {each.at: each for each in section.fields}
+        fields = {relocated.at: relocated for relocated in section.fields}
         for address in self.image.dynamic:
             if base - self.image.word_size < address < base + size and address - base not in fields:
                 name = section.symbol_at(address - base)
                 self._differs(name, "loader", address, "the loader changes bytes that the object does not relocate")
-        for each in section.fields:
-            self._compare_field(section, each, base + each.at)
+        for relocated in section.fields:
+            self._compare_field(section, relocated, base + relocated.at)
 
-    def _compare_field(self, section: Section, each: Field, place: int) -> None:
-        name, relocation = section.symbol_at(each.at), each.relocation
-        own = section.content[each.at : each.at + relocation.size]
+    def _compare_field(self, section: Section, relocated: Field, place: int) -> None:
+        name, relocation = section.symbol_at(relocated.at), relocated.relocation
+        own = section.content[relocated.at : relocated.at + relocation.size]
         there = self.image.value_at(place, relocation.size)
         if there is None:
             self._differs(name, "reference", place, "the loader writes an address that is not the network's")
             return
-        relaxed = self._relaxed(section, each, place)
-        if each.section is not None and each.section not in self.places:
-            self._learn(each, relaxed, there, place, name)
+        relaxed = self._relaxed(section, relocated, place)
+        if relocated.section is not None and relocated.section not in self.places:
+            self._learn(relocated, relaxed, there, place, name)
             if relaxed is None:
-                self._require_form(section, each, there, place)
+                self._require_form(section, relocated, there, place)
             return
-        target = self._target(each)
+        target = self._target(relocated)
         if relaxed is not None and relaxed == target:
             return
         if target is not None and relocation.write(own, target, place) == there:
-            if each.section is None:
-                self.calls.append(Call(name, each.symbol, self._code(target + relocation.bias), None))
+            if relocated.section is None:
+                self.calls.append(Call(name, relocated.symbol, self._code(target + relocation.bias), None))
             return
-        if relocation.is_call and self._is_call_of(each, own, there, place, target, name):
+        if relocation.is_call and self._is_call_of(relocated, own, there, place, target, name):
             return
         if _is_short_page(own, there, place, target):
             return
-        wanted = each.symbol
-        if not wanted and each.section is not None:
-            wanted = self.object.sections[each.section].symbol_at(each.value + each.addend + relocation.bias)
-        reason = f"it refers to {self._words(relocation.read(there, place) + relocation.bias)} in place of {wanted}"
+        target_name = relocated.symbol
+        if not target_name and relocated.section is not None:
+            target_name = self.object.sections[relocated.section].symbol_at(
+                relocated.value + relocated.addend + relocation.bias
+            )
+        reason = (
+            f"it refers to {self._words(relocation.read(there, place) + relocation.bias)} in place of {target_name}"
+        )
         self._differs(name, "call" if relocation.is_call else "reference", place, reason)
 
     def _code(self, address: int) -> int:
         """Return the address of code without the mark of Thumb."""
         return self.object.plain_address(address & MASK_64, "STT_FUNC")
 
-    def _target(self, each: Field) -> int | None:
+    def _target(self, relocated: Field) -> int | None:
         """Return S + A in the application; None for a function that is no symbol of it."""
-        if each.section is not None:
-            return self.places[each.section] + each.value + each.addend & MASK_64
-        there = [symbol for symbol in self.image.by_name.get(each.symbol, ()) if symbol.kind != "STT_GNU_IFUNC"]
+        if relocated.section is not None:
+            return self.places[relocated.section] + relocated.value + relocated.addend & MASK_64
+        there = [symbol for symbol in self.image.by_name.get(relocated.symbol, ()) if symbol.kind != "STT_GNU_IFUNC"]
         there = [symbol for symbol in there if not symbol.is_local] or there  # linkers make hidden symbols local
-        return there[0].value + each.addend & MASK_64 if len({symbol.value for symbol in there}) == 1 else None
+        return there[0].value + relocated.addend & MASK_64 if len({symbol.value for symbol in there}) == 1 else None
 
-    def _is_call_of(self, each: Field, own: bytes, there: bytes, place: int, target: int | None, caller: str) -> bool:
+    def _is_call_of(
+        self, relocated: Field, own: bytes, there: bytes, place: int, target: int | None, caller: str
+    ) -> bool:
         """Return whether a call leads to its target by way of a veneer, or to an imported function of that name."""
-        relocation = each.relocation
+        relocation = relocated.relocation
         first = relocation.read(there, place)
         if relocation.write(own, first, place) != there:  # other bits than the target
             return False
         veneer = first + relocation.bias & MASK_64
         end = self.image.destination(veneer)
-        if target is None and end == each.symbol:
-            self.calls.append(Call(caller, each.symbol, None, self._code(veneer)))
+        if target is None and end == relocated.symbol:
+            self.calls.append(Call(caller, relocated.symbol, None, self._code(veneer)))
             return True
         if target is None or end != target + relocation.bias & MASK_64:
             return False
-        self.calls.append(Call(caller, each.symbol, self._code(int(end)), self._code(veneer)))
+        self.calls.append(Call(caller, relocated.symbol, self._code(int(end)), self._code(veneer)))
         return True
 
     def _words(self, address: int) -> str:
@@ -261,12 +267,14 @@ class Comparison:
 
     # Strings, constants, and sections without symbols -----------------------------------------------------------------
 
-    def _relaxed(self, section: Section, each: Field, place: int) -> int | None:
+    def _relaxed(self, section: Section, relocated: Field, place: int) -> int | None:
         """Return the address that an ADR computes, where a linker has put a NOP and the ADR for an ADRP and an ADD."""
         if self.object.machine != "EM_AARCH64":
             return None
-        offset = 4 * (int.from_bytes(section.content[each.at : each.at + 4], "little") & 0x9F000000 != 0x90000000)
-        pair = section.content[each.at - offset : each.at - offset + 8]
+        offset = 4 * (
+            int.from_bytes(section.content[relocated.at : relocated.at + 4], "little") & 0x9F000000 != 0x90000000
+        )
+        pair = section.content[relocated.at - offset : relocated.at - offset + 8]
         page, add = int.from_bytes(pair[:4], "little"), int.from_bytes(pair[4:], "little")
         nop, adr = self.image.word(place - offset), self.image.word(place - offset + 4)
         if page & 0x9F000000 != 0x90000000 or add & 0xFFC00000 != 0x91000000:
@@ -276,32 +284,34 @@ class Comparison:
             return None
         return place - offset + 4 + _distance_of_adr(adr)
 
-    def _learn(self, each: Field, relaxed: int | None, there: bytes, place: int, user: str) -> None:
+    def _learn(self, relocated: Field, relaxed: int | None, there: bytes, place: int, user: str) -> None:
         """Take from a reference where the linker has put what it refers to."""
-        target = self.object.sections.get(each.section if each.section is not None else -1)
+        target = self.object.sections.get(relocated.section if relocated.section is not None else -1)
         if target is None:
             self._differs(user, "missing", place, "it refers to a section that is not in memory")
             return
         if target.symbols and not target.is_merged:
             return  # it is missing, which is a difference already
-        bias = each.relocation.bias
-        address = relaxed if relaxed is not None else each.relocation.read(there, place)
-        mask = MASK_64 if relaxed is not None else each.relocation.mask
-        if each.symbol and mask == MASK_64:  # the symbol names the string or constant, the addend a part of it
-            offset, address = each.value, address - each.addend
+        bias = relocated.relocation.bias
+        address = relaxed if relaxed is not None else relocated.relocation.read(there, place)
+        mask = MASK_64 if relaxed is not None else relocated.relocation.mask
+        if relocated.symbol and mask == MASK_64:  # the symbol names the string or constant, the addend a part of it
+            offset, address = relocated.value, address - relocated.addend
         else:
-            offset, address = each.value + each.addend + bias, address + bias
+            offset, address = relocated.value + relocated.addend + bias, address + bias
         start = offset if target.is_merged else 0
         content = target.entity(offset) if target.is_merged else target.content
         entity = self._entities.setdefault((target.index, start), Entity(content))
         entity.learn(address - (offset - start) & MASK_64, mask, user)
 
-    def _require_form(self, section: Section, each: Field, there: bytes, place: int) -> None:
+    def _require_form(self, section: Section, relocated: Field, there: bytes, place: int) -> None:
         """Require that the bytes of a field differ from the object's in the target alone."""
-        own = section.content[each.at : each.at + each.relocation.size]
-        again = each.relocation.write(own, each.relocation.read(there, place), place)
+        own = section.content[relocated.at : relocated.at + relocated.relocation.size]
+        again = relocated.relocation.write(own, relocated.relocation.read(there, place), place)
         if again != there:
-            self._differs(section.symbol_at(each.at), "code", place, "other bits of an instruction than its target")
+            self._differs(
+                section.symbol_at(relocated.at), "code", place, "other bits of an instruction than its target"
+            )
 
     def _compare_entities(self) -> None:
         bits = (1 << self.image.elf.elfclass) - 1
@@ -321,10 +331,10 @@ class Comparison:
 
 def _mask(section: Section) -> bytearray:
     """Return 1 for each byte of a relocated field."""
-    found = bytearray(len(section.content))
-    for each in section.fields:
-        found[each.at : each.at + each.relocation.size] = b"\1" * each.relocation.size
-    return found
+    mask = bytearray(len(section.content))
+    for relocated in section.fields:
+        mask[relocated.at : relocated.at + relocated.relocation.size] = b"\1" * relocated.relocation.size
+    return mask
 
 
 def _different(one: bytes, other: bytes, mask: bytearray) -> npt.NDArray[np.intp]:
@@ -334,10 +344,10 @@ def _different(one: bytes, other: bytes, mask: bytearray) -> npt.NDArray[np.intp
 
 
 def _by_symbol(section: Section, places: Sequence[int]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = defaultdict(list)
+    places_of: dict[str, list[int]] = defaultdict(list)
     for at in places:
-        found[section.symbol_at(at)].append(at)
-    return found
+        places_of[section.symbol_at(at)].append(at)
+    return places_of
 
 
 def _is_short_page(own: bytes, there: bytes, place: int, target: int | None) -> bool:

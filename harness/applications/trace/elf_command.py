@@ -45,12 +45,12 @@ class Application:
 
 
 def compare(
-    space: Workspace, name: str, application: Application, asked: dict[str, Any], console: Console
+    space: Workspace, name: str, application: Application, choices: dict[str, Any], console: Console
 ) -> ContainedDocument:
     """Compare an application with the program of a model, plan or run, and show the result; return the document."""
     if not Path(name).is_dir():
-        asked["block"] = asked["block"] or 1  # as an export
-    of = programs.subject(space, name, asked)
+        choices["block"] = choices["block"] or 1  # as an export
+    of = programs.subject(space, name, choices)
     console.note(f"building {of.plan.network.name} for board {of.board.name}")
     program, built = programs.build(of, space.cache, "a trace cannot find the machine code of")
     libraries = list(application.libraries)
@@ -75,7 +75,7 @@ def compared(
     RequestError if the application cannot be read, or has no symbols.
     """
     application = Image(elf)
-    found = Flown(application, bundle, libraries)
+    comparison = Flown(application, bundle, libraries)
     is_finished = folder is not None and (folder / DOCUMENT).is_file()
     run = AnyDocument.view(read_document(folder / DOCUMENT)) if folder and is_finished else None
     proof = getattr(run, "proof", None)
@@ -96,14 +96,14 @@ def compared(
         compiler=bundle.compiler,
         program_sha256=bundle.files[PROGRAM],
         object_sha256=object_sha256(bundle),
-        verdict="differs" if found.differences else "contained",
-        entry=found.entry,
-        other_networks=found.other_networks,
-        compared_bytes=found.compared_bytes,
-        places=list(found.places()),
-        called=found.called,
-        differences=found.difference_entries(),
-        assumptions=found.assumptions(),
+        verdict="differs" if comparison.differences else "contained",
+        entry=comparison.entry,
+        other_networks=comparison.other_networks,
+        compared_bytes=comparison.compared_bytes,
+        places=list(comparison.places()),
+        called=comparison.called,
+        differences=comparison.difference_entries(),
+        assumptions=comparison.assumptions(),
         files={},
     )
 
@@ -111,9 +111,9 @@ def compared(
 def shown(document: ContainedDocument) -> Iterator[Table | Text]:
     """Yield the tables and lines of a document."""
     table = Table("object", "section", "addresses", "bytes", title=f"{document.model} in {document.application}")
-    for each in document.places:
-        addresses = f"{each.address:#x}-{each.address + each.size:#x}"
-        table.add_row(each.object, each.section, addresses, f"{each.size:,}")
+    for place in document.places:
+        addresses = f"{place.address:#x}-{place.address + place.size:#x}"
+        table.add_row(place.object, place.section, addresses, f"{place.size:,}")
     yield table
     for called in document.called:
         where = f" at {called.address:#x}" if called.address is not None else ""
@@ -134,7 +134,7 @@ def shown(document: ContainedDocument) -> Iterator[Table | Text]:
 
 def _conclusion(document: ContainedDocument) -> str:
     if document.differences:
-        symbols = len({each.symbol for each in document.differences})
+        symbols = len({difference.symbol for difference in document.differences})
         return f"differs: {plural(len(document.differences), 'difference')} at {plural(symbols, 'symbol')}"
     run = f"the run's verdict is {document.run_verdict}" if document.run_verdict else "no finished run is named"
     return (

@@ -56,7 +56,7 @@ def write(
     for name in (PROGRAM, MANIFEST, *(name for name in objects if (built.folder / name).is_file())):
         (folder / BUNDLE / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(built.folder / name, folder / BUNDLE / name)
-    used = {each.provided_by.partition("(")[0] for each in document.called}
+    used = {function.provided_by.partition("(")[0] for function in document.called}
     kept = (library for library in libraries if library.name in used or document.verdict == "differs")
     for number, library in enumerate(kept):
         (folder / LIBRARIES / str(number)).mkdir(parents=True)
@@ -135,10 +135,10 @@ def _require_bundle(path: Path, document: ContainedDocument) -> str:
 def _require_object(path: Path) -> str:
     """Require that the program of the bundle contains the objects."""
     built, _ = _bundle(path)
-    found = Flown(Image(path / BUNDLE / PROGRAM), built, ())
-    if found.differences:
-        raise ContradictionError(f"the program of the bundle differs from them at {found.differences[0].symbol}")
-    return f"the program of the bundle contains network.o, {found.main.compared_bytes:,} bytes"
+    comparison = Flown(Image(path / BUNDLE / PROGRAM), built, ())
+    if comparison.differences:
+        raise ContradictionError(f"the program of the bundle differs from them at {comparison.differences[0].symbol}")
+    return f"the program of the bundle contains network.o, {comparison.main.compared_bytes:,} bytes"
 
 
 def _require_again(path: Path, document: ContainedDocument) -> str:

@@ -84,34 +84,34 @@ class Flown:
     @property
     def compared_bytes(self) -> int:
         """The number of compared bytes of all objects."""
-        return self.main.compared_bytes + sum(each.compared_bytes for each in self._compared.values())
+        return self.main.compared_bytes + sum(comparison.compared_bytes for comparison in self._compared.values())
 
     def places(self) -> Iterator[PlaceEntry]:
         """Yield the sections of all compared objects, by their addresses."""
-        for each in (self.main, *self._compared.values()):
-            for index, address in sorted(each.places.items(), key=lambda place: place[1]):
-                section = each.object.sections[index]
+        for comparison in (self.main, *self._compared.values()):
+            for index, address in sorted(comparison.places.items(), key=lambda place: place[1]):
+                section = comparison.object.sections[index]
                 yield PlaceEntry(
-                    object=each.object.name, section=section.name, address=address, size=len(section.content)
+                    object=comparison.object.name, section=section.name, address=address, size=len(section.content)
                 )
 
     def difference_entries(self) -> list[DifferenceEntry]:
         """Return the differences of all objects."""
         return [
             DifferenceEntry(
-                object=each.object,
-                symbol=each.symbol,
-                kind=each.kind,
-                address=each.address,
-                reason=each.reason,
-                bytes=each.bytes,
+                object=difference.object,
+                symbol=difference.symbol,
+                kind=difference.kind,
+                address=difference.address,
+                reason=difference.reason,
+                bytes=difference.bytes,
             )
-            for each in self.differences
+            for difference in self.differences
         ]
 
     def assumptions(self) -> list[str]:
         """Return the assumptions, with the functions that are taken on trust."""
-        trusted = [f"{each.name} ({each.provided_by})" for each in self.called if not each.is_proved]
+        trusted = [f"{function.name} ({function.provided_by})" for function in self.called if not function.is_proved]
         if not trusted:
             return list(ASSUMPTIONS)
         return [*ASSUMPTIONS, f"Functions that no object of the bundle has are correct: {', '.join(trusted)}."]

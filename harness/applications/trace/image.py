@@ -60,22 +60,23 @@ def opened(content: bytes, name: str) -> ELFFile:
 
 def symbols_of(elf: ELFFile) -> list[Symbol]:
     """Return the defined and named symbols of a file, without marks of data in Arm code and labels of compilers."""
-    tables = (each for each in elf.iter_sections() if isinstance(each, SymbolTableSection) and each.name == ".symtab")
+    sections = (section for section in elf.iter_sections() if isinstance(section, SymbolTableSection))
+    tables = (section for section in sections if section.name == ".symtab")
     return [
         Symbol(
-            each.name,
-            each["st_value"],
-            each["st_size"],
-            each["st_info"]["type"],
-            each["st_shndx"],
-            each["st_info"]["bind"] == "STB_LOCAL",
+            entry.name,
+            entry["st_value"],
+            entry["st_size"],
+            entry["st_info"]["type"],
+            entry["st_shndx"],
+            entry["st_info"]["bind"] == "STB_LOCAL",
         )
         for table in tables
-        for each in table.iter_symbols()
-        if each.name
-        and each["st_shndx"] != "SHN_UNDEF"
-        and each["st_info"]["type"] not in {"STT_FILE", "STT_SECTION"}
-        and not each.name.startswith(("$", ".L"))
+        for entry in table.iter_symbols()
+        if entry.name
+        and entry["st_shndx"] != "SHN_UNDEF"
+        and entry["st_info"]["type"] not in {"STT_FILE", "STT_SECTION"}
+        and not entry.name.startswith(("$", ".L"))
     ]
 
 
@@ -107,46 +108,48 @@ class Image:
     @cached_property
     def by_name(self) -> dict[str, list[Symbol]]:
         """The symbols by their names."""
-        found: dict[str, list[Symbol]] = defaultdict(list)
+        symbols_of_name: dict[str, list[Symbol]] = defaultdict(list)
         for symbol in self.symbols:
-            found[symbol.name].append(symbol)
-        return found
+            symbols_of_name[symbol.name].append(symbol)
+        return symbols_of_name
 
     @cached_property
     def _sections(self) -> list[tuple[int, int, bytes | None, str]]:
         """The sections in memory: begin, end, content (None without bytes in the file), and name."""
         return [
-            (each["sh_addr"], each["sh_addr"] + each["sh_size"], _content(each), each.name)
-            for each in self.elf.iter_sections()
-            if each["sh_flags"] & ALLOCATED and each["sh_size"] and not each["sh_flags"] & 0x400  # not thread-local
+            (section["sh_addr"], section["sh_addr"] + section["sh_size"], _content(section), section.name)
+            for section in self.elf.iter_sections()
+            if section["sh_flags"] & ALLOCATED
+            and section["sh_size"]
+            and not section["sh_flags"] & 0x400  # not thread-local
         ]
 
     def bytes_at(self, address: int, size: int) -> bytes | None:
         """Return the initial bytes of memory; None outside the sections.  Without bytes in the file they are zero."""
-        found = b""
+        result = b""
         while size:
-            holder = next((each for each in self._sections if each[0] <= address < each[1]), None)
+            holder = next((section for section in self._sections if section[0] <= address < section[1]), None)
             if holder is None:
                 return None
             begin, end, content, _ = holder
             count = min(size, end - address)
-            found += bytes(count) if content is None else content[address - begin : address - begin + count]
+            result += bytes(count) if content is None else content[address - begin : address - begin + count]
             address, size = address + count, size - count
-        return found
+        return result
 
     @cached_property
     def dynamic(self) -> dict[int, Dynamic]:
-        """What the loader writes, by its address."""
-        found = {}
+        """The relocations of the loader, by their addresses."""
+        relocations = {}
         for section in self.elf.iter_sections():
             if isinstance(section, RelocationSection) and section["sh_flags"] & ALLOCATED:
                 table: Any = self.elf.get_section(section["sh_link"])
-                for each in section.iter_relocations():
-                    number = each["r_info_sym"]
+                for entry in section.iter_relocations():
+                    number = entry["r_info_sym"]
                     name = table.get_symbol(number).name if number else ""
-                    addend = each["r_addend"] if section.is_RELA() else None
-                    found[each["r_offset"]] = Dynamic(each["r_info_type"], name, addend)
-        return found
+                    addend = entry["r_addend"] if section.is_RELA() else None
+                    relocations[entry["r_offset"]] = Dynamic(entry["r_info_type"], name, addend)
+        return relocations
 
     def value_at(self, address: int, size: int) -> bytes | None:
         """Return the bytes at an address as the loader leaves them; None if it writes something unknown there."""

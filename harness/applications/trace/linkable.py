@@ -54,7 +54,7 @@ class Section:
 
     def symbol_at(self, offset: int) -> str:
         """Return the symbol that has a byte, or the section."""
-        names = [each.name for each in self.symbols if each.value <= offset < each.value + max(each.size, 1)]
+        names = [symbol.name for symbol in self.symbols if symbol.value <= offset < symbol.value + max(symbol.size, 1)]
         return names[-1] if names else self.name
 
     def entity(self, offset: int) -> bytes:
@@ -82,16 +82,16 @@ class Object:
         self.sections = {
             index: Section(
                 index,
-                each.name,
-                bytes(each["sh_size"]) if each["sh_type"] == "SHT_NOBITS" else bytes(each.data()),
-                each["sh_flags"],
-                each["sh_type"] != "SHT_NOBITS",
-                each["sh_entsize"],
+                section.name,
+                bytes(section["sh_size"]) if section["sh_type"] == "SHT_NOBITS" else bytes(section.data()),
+                section["sh_flags"],
+                section["sh_type"] != "SHT_NOBITS",
+                section["sh_entsize"],
                 sorted((s for s in self.placed_symbols() if s.section == index), key=lambda symbol: symbol.value),
                 fields.get(index, []),
             )
-            for index, each in enumerate(self.elf.iter_sections())
-            if each["sh_flags"] & ALLOCATED and each["sh_size"] and not each.name.startswith(UNUSED)
+            for index, section in enumerate(self.elf.iter_sections())
+            if section["sh_flags"] & ALLOCATED and section["sh_size"] and not section.name.startswith(UNUSED)
         }
 
     def placed_symbols(self) -> list[Symbol]:
@@ -103,7 +103,7 @@ class Object:
         return value & ~1 if self._thumb and kind == "STT_FUNC" else value
 
     def _fields(self) -> dict[int, list[Field]]:
-        found: dict[int, list[Field]] = defaultdict(list)
+        fields: dict[int, list[Field]] = defaultdict(list)
         for table in self.elf.iter_sections():
             if not isinstance(table, RelocationSection):
                 continue
@@ -112,11 +112,11 @@ class Object:
                 continue
             content = of.data()
             symbols: Any = self.elf.get_section(table["sh_link"])
-            for each in table.iter_relocations():
-                if each["r_info_type"] not in relocations.IGNORED[self.machine]:
-                    symbol = symbols.get_symbol(each["r_info_sym"])
-                    found[table["sh_info"]].append(self._field(each, symbol, content, f"{self.name}, {of.name}"))
-        return found
+            for entry in table.iter_relocations():
+                if entry["r_info_type"] not in relocations.IGNORED[self.machine]:
+                    symbol = symbols.get_symbol(entry["r_info_sym"])
+                    fields[table["sh_info"]].append(self._field(entry, symbol, content, f"{self.name}, {of.name}"))
+        return fields
 
     def _field(self, entry: Any, symbol: Any, content: bytes, where: str) -> Field:
         relocation = relocations.of(self.machine, entry["r_info_type"], where)

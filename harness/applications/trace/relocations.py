@@ -126,8 +126,8 @@ def _arm_branch() -> Relocation:
         target = place + 8 + 4 * _signed(word, 24)
         return target + (word >> 23 & 2) + 1 if word >> 25 == 0x7D else target
 
-    found = _fields(encode, decode, is_call=True)
-    return replace(found, addend=lambda content: 4 * _signed(int.from_bytes(content, "little"), 24) + 8)
+    branch = _fields(encode, decode, is_call=True)
+    return replace(branch, addend=lambda content: 4 * _signed(int.from_bytes(content, "little"), 24) + 8)
 
 
 def _thumb_branch() -> Relocation:
@@ -193,8 +193,8 @@ def _thumb_half(*, high: bool) -> Relocation:
         first = first & 0xFBF0 | value >> 12 | (value >> 11 & 1) << 10
         return struct.pack("<HH", first, second & 0x8F00 | (value >> 8 & 7) << 12 | value & 0xFF)
 
-    found = Relocation(4, write, lambda content, _: value_of(content) << 16 * high, mask=0xFFFF << 16 * high)
-    return replace(found, addend=lambda content: _signed(value_of(content), 16))
+    half = Relocation(4, write, lambda content, _: value_of(content) << 16 * high, mask=0xFFFF << 16 * high)
+    return replace(half, addend=lambda content: _signed(value_of(content), 16))
 
 
 TYPES: Mapping[str, Mapping[int, Relocation]] = {
@@ -240,10 +240,10 @@ IGNORED = {"EM_ARM": {0, 40}, "EM_X86_64": {0}, "EM_AARCH64": {0}}
 
 def of(machine: str, number: int, where: str) -> Relocation:
     """Return the relocation; RequestError, which names the place, for a type that this version does not know."""
-    found = TYPES.get(machine, {}).get(number)
-    if found is None:
+    relocation = TYPES.get(machine, {}).get(number)
+    if relocation is None:
         raise RequestError(
             f"{where}: relocation type {number} of {machine} is not known, so its bytes cannot be compared",
             "compile the network for the board without -fPIC, or report this type",
         )
-    return found
+    return relocation

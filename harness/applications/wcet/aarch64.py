@@ -278,10 +278,10 @@ def _conditional_compare(kind: str) -> Callable[[Any], Action]:
         condition = decision(_CODES[raw.cc])
 
         def act(state: State, _: Machine) -> None:
-            found = condition(state)
-            if found is None:
+            holds = condition(state)
+            if holds is None:
                 state.flags = DATA
-            elif found:
+            elif holds:
                 state.flags = Flags(kind, first(state), second(state), width)
             else:
                 state.flags = Flags("nzcv", otherwise, 0, width)
@@ -312,8 +312,8 @@ def _field(raw: Any) -> Action:
 
     def compute(value: Value) -> Value:
         moved = shift_right(value, low, width) if name.endswith("x") else value
-        found = attempt(lambda: extend(moved, count) if name[0] == "s" else fit(moved, count))
-        return found if name.endswith("x") else multiply(found, 1 << low)
+        result = attempt(lambda: extend(moved, count) if name[0] == "s" else fit(moved, count))
+        return result if name.endswith("x") else multiply(result, 1 << low)
 
     return _compute(raw, compute, range(1, 2))
 
@@ -345,8 +345,8 @@ def _product(sign: int, *, added: bool, narrow: str = "") -> Callable[[Any], Act
             return attempt(lambda: extend(value, 32) if narrow == "s" else fit(value, 32)) if narrow else value
 
         def compute(a: Value, b: Value, to: Value = 0) -> Value:
-            found = multiply(factor(a), factor(b))
-            return add(to, found) if sign > 0 else subtract(to, found)
+            product = multiply(factor(a), factor(b))
+            return add(to, product) if sign > 0 else subtract(to, product)
 
         return _compute(raw, compute, range(1, 4 if added else 3))
 

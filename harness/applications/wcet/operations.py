@@ -131,7 +131,9 @@ def high_of_form(a: Value, b: Value) -> Value:
     if not isinstance(form, Linear) or not isinstance(factor, int):
         raise NotAffineError
     unsigned(form)
-    return divide(Linear(form.constant * factor, {each: own * factor for each, own in form.factors.items()}), 1 << 64)
+    return divide(
+        Linear(form.constant * factor, {counter: own * factor for counter, own in form.factors.items()}), 1 << 64
+    )
 
 
 def truncated(a: int, b: int) -> int:
@@ -202,7 +204,7 @@ def _below(flags: Flags) -> bool:
         return not _bits_set(flags)[2]
     if flags.kind != "sub":
         raise NotAffineError
-    a, b = (known(fit(each, flags.width)) for each in (flags.a, flags.b))
+    a, b = (known(fit(value, flags.width)) for value in (flags.a, flags.b))
     return is_negative(exact_sum(unsigned(a), unsigned(b), -1))
 
 
@@ -232,7 +234,7 @@ def _not_above(flags: Flags) -> bool:
 
 def _not_greater(flags: Flags) -> bool:
     if flags.kind == "sub" and _has_forms(flags):  # a <= b is a < b + 1, without a decision between < and =
-        a, b = (signed(known(each), flags.width) for each in (flags.a, flags.b))
+        a, b = (signed(known(value), flags.width) for value in (flags.a, flags.b))
         return is_negative(exact_sum(a, exact_sum(b, 1, 1), -1))
     return _less(flags) or _equal(flags)
 

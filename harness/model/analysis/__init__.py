@@ -55,8 +55,8 @@ def analyse(
     findings = [*_structure(propagation.nodes, graph.graph), *map(of_contradiction, propagation.contradictions)]
     findings += departures(graph, propagation) if departures else ()
     findings += [
-        Finding("warning", "not_analysed", each.node, "", each.reason, "state facts of its outputs with --fact")
-        for each in propagation.unanalysed
+        Finding("warning", "not_analysed", refusal.node, "", refusal.reason, "state facts of its outputs with --fact")
+        for refusal in propagation.unanalysed
     ]
     measured = Ranges()
     if with_ranges and all(finding.severity != "error" for finding in findings):
@@ -72,7 +72,7 @@ def analyse(
             findings += (
                 [Finding("note", "rewritten", "", "", reason, "harness run makes the same changes")] if steps else []
             )
-    findings.sort(key=lambda each: SEVERITIES.index(each.severity))
+    findings.sort(key=lambda refusal: SEVERITIES.index(refusal.severity))
     symbols = {name: str(propagation.facts.resolved(size)) for name, (size, _) in propagation.facts.bindings.items()}
     return Analysis(
         _edges(graph, propagation, measured), tuple(findings), symbols, propagation.passes, tuple(measured.layers)

@@ -295,17 +295,17 @@ def has_labels(outputs: Outputs) -> bool:
 def accuracy(outputs: Outputs, progress: Progress) -> str:
     """Check that the accuracy follows from the labels, the dumps and the float model in the folder."""
     evidence, folder = outputs.evidence, RunFolder(outputs.evidence.path)
-    said, asked = evidence.run.get("accuracy"), evidence.request
+    said, request = evidence.run.get("accuracy"), evidence.request
     labelled = labels.stored(folder, outputs.plan, outputs.vectors)
-    if labelled is None or said is None or asked.get("labels") is None:
+    if labelled is None or said is None or request.get("labels") is None:
         raise ContradictionError(f"request.json, labels.npz and {RUN} do not all have labels, or all none")
-    require_equal("request.json, metric,", asked.get("metric") or labelled.labels.metric, labelled.labels.metric)
-    if asked.get("float_model") is not None and labelled.float_model is None:
+    require_equal("request.json, metric,", request.get("metric") or labelled.labels.metric, labelled.labels.metric)
+    if request.get("float_model") is not None and labelled.float_model is None:
         raise ContradictionError("request.json names a float model, and float.onnx is not in the folder")
     with progress("computing the accuracy again", outputs.vectors.count) as bar:
-        found = labels.evaluate(labelled, folder, outputs.plan, outputs.vectors, bar.advance)
-    require_equal(f"{RUN}, accuracy,", said, found, close=LAST_DIGITS)
-    return f"{found.metric} of {plural(len(found.columns), 'column')} over {outputs.vectors.count:,} vectors, again"
+        again = labels.evaluate(labelled, folder, outputs.plan, outputs.vectors, bar.advance)
+    require_equal(f"{RUN}, accuracy,", said, again, close=LAST_DIGITS)
+    return f"{again.metric} of {plural(len(again.columns), 'column')} over {outputs.vectors.count:,} vectors, again"
 
 
 def failing(outputs: Outputs) -> str:

@@ -24,7 +24,7 @@ READERS: dict[str, tuple[Callable[[Path], bool], Reader]] = {
     "polygraphy": (polygraphy.fits, polygraphy.read),
     "numpy": (numpy_files.fits, numpy_files.read),
 }
-"""Whether a path looks like the format, and its reader; the first format that fits is taken."""
+"""Test of a path and reader of each format, by its name; the first format whose test holds is taken."""
 
 
 def read(path: Path, network: Network, kind: str | None = None) -> Dumps:

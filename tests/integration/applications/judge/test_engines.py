@@ -23,7 +23,7 @@ FUSED = "multiplications and additions are contracted (FMA), the bias is added l
 
 
 def has_fma() -> bool:
-    """Whether this processor has fused multiply-adds, which ONNX Runtime and tract use on x86-64."""
+    """Return whether this processor has fused multiply-adds, which ONNX Runtime and tract use on x86-64."""
     return IS_X86 and " fma " in Path("/proc/cpuinfo").read_text()
 
 
