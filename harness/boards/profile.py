@@ -23,11 +23,10 @@ from harness.boards import ssh_config
 from harness.core.errors import RequestError, unknown_name
 from harness.core.strict_yaml import Source, wrong_value
 
+SEMIHOSTING, EMULATED_PORT, SERIAL_PORT = "semihosting", "emulated serial port", "serial port"
+"""Ways to a processor without an operating system."""
 # Connection, timeouts and peaks: a run may be resumed with other values.  The address is not kept, because it names
 # files of the user; the identity of the reached board is kept instead (harness/boards/identity.py).
-SEMIHOSTING, EMULATED_PORT, SERIAL_PORT = "semihosting", "emulated serial port", "serial port"
-WAYS = ("address", "emulator", "this machine", SEMIHOSTING, EMULATED_PORT, SERIAL_PORT)
-"""The ways to a board."""
 NOT_SHAPING = ("address", "power", "labgrid", "boot_s", "timeout_s", "work_folder", "peak")
 
 MEMORY_BUDGET_MIB = 512
@@ -363,7 +362,7 @@ class Profile(_Entry):
 
     @property
     def reached_by(self) -> str:
-        """Return the way to the board, one of `WAYS`."""
+        """Return the way to the board: `address`, `emulator`, `this machine`, or that to a processor."""
         if self.bare_metal is not None:
             way = SERIAL_PORT if self.bare_metal.port else EMULATED_PORT
             return way if self.bare_metal.serial else SEMIHOSTING

@@ -185,8 +185,6 @@ class Service:
         self._reply = b""
         self._status: int | None = None
         self._silence_s = SILENCE_S
-        self.damaged = 0
-        self.repeated = 0
 
     def run(self, timeout_s: float, boot_s: float) -> Completed:
         """Serve the program until it ends.
@@ -217,21 +215,17 @@ class Service:
             self._silence_s = min(2 * self._silence_s, LONGEST_SILENCE_S)
             self._ask_again()
         for frame in self._frames.feed(content):
-            if frame is None:
-                self.damaged += 1
-                if self._last is not None:  # before the first request, what comes may be that of a boot loader
-                    self._ask_again()
-            else:
+            if frame is not None:
                 self._answer(frame)
+            elif self._last is not None:  # before the first request, what comes may be that of a boot loader
+                self._ask_again()
 
     def _ask_again(self) -> None:
         self._line.send(encode(Frame(REPEAT, 0, b"")))
 
     def _answer(self, frame: Frame) -> None:
         """Answer a request; one that was answered gets the same reply, and is not executed again."""
-        if frame == self._last:
-            self.repeated += 1
-        else:
+        if frame != self._last:
             self._require_next(frame)
             self._reply = encode(Frame(REPLY, frame.sequence, self._execute(frame)))
             self._last = frame

@@ -8,7 +8,7 @@ from harness.report.chart import Chart, Key, Labels, Shape, Tick, rectangle
 from harness.runs.entries import AccuracyEntry
 
 SIDE = 240
-"""Of the plot of a matrix."""
+"""Width and height of the plot of a matrix, in pixels."""
 MOST_LABELS = 12
 """Numbers of classes beside an axis."""
 SHARES = {0.1: "to 10 %", 0.5: "to 50 %", 0.9: "to 90 %", 1.0: "more"}

@@ -111,7 +111,9 @@ def absent(network: Network) -> str:
         return ITSELF
     source = _source(network)
     return (
-        f"its float original {source[0]} is not among the models: --float-model FILE gives it" if source else NOT_NAMED
+        f"its float original {source[0]} is not among the models that can be run here: --float-model FILE gives it"
+        if source
+        else NOT_NAMED
     )
 
 
@@ -241,7 +243,7 @@ class _Floats:
     """The outputs of the float model, by the specification of its operators: the same on every machine."""
 
     def __init__(self, network: Network, head: Head) -> None:
-        self._head, self._decides = head_of(network), head.decides if head.kind == "decisions" else None
+        self._head, self._decides = head_of(network), head.decides
         self._specification = SpecificationReference(network)
         a_vector = network.record.itemsize + sum(layer.size * layer.dtype.itemsize for layer in network.layers)
         self._at_once = max(BYTES_AT_ONCE // a_vector, 1)

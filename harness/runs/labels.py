@@ -18,9 +18,9 @@ from harness.core.errors import RequestError
 from harness.core.safe_io import load_array, load_arrays, read_input_text
 from harness.core.text import plural
 from harness.model.network import Network
-from harness.operators.arg_extremum import ArgExtremum
 from harness.operators.base import Evaluate
 from harness.operators.non_max_suppression import NonMaxSuppression
+from harness.operators.traits import Trait
 
 MetricName: TypeAlias = Literal["accuracy", "regression", "detection"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
@@ -75,8 +75,8 @@ def head_of(network: Network) -> Head:
         sources = tuple(writers[name] for name in layer.sources if name in writers)
         if len(sources) == len(layer.sources):
             return Head("boxes", (*sources, last), layer.sizes.classes, suppression=layer)
-    if isinstance(layer, ArgExtremum):
-        return Head("decisions", (last,), layer.input.size, decides=layer.prepare())
+    if Trait.INDEX in layer.traits:
+        return Head("decisions", (last,), layer.inputs[0].size, decides=layer.prepare())
     return Head("scores", (last,), layer.size)
 
 

@@ -9,15 +9,18 @@ from typing import Any
 
 from harness import targets
 from harness.boards import profile
+from harness.boards.identity import EMULATED, HARDWARE
 from harness.boards.profile import Profile
 from harness.boards.workspace import Workspace
 from harness.build import bundle, codegen
 from harness.build.bundle import Bundle
 from harness.build.codegen import Program
 from harness.core.errors import RequestError, unknown_name
+from harness.core.safe_io import read_document
 from harness.plan import folder as plan_folder
 from harness.plan.plan import Plan
-from harness.runs import REQUEST, job
+from harness.runs import DOCUMENT, REQUEST, job
+from harness.runs.entries import AnyDocument
 from harness.runs.folder import RunFolder
 
 
@@ -29,6 +32,42 @@ class Subject:
     board: Profile
     bundle_sha256: str | None = None
     run: Path | None = None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The result of a finished run: the name of its folder, its kind, verdict, vectors, and whether its proof holds.
+
+    `board` is the kind of board on which it ran: hardware, emulated, this machine or virtual machine.
+    """
+
+    name: str
+    kind: str
+    board: str
+    verdict: str
+    vectors: int
+    proof_holds: bool | None
+
+
+def result_of(run: Path) -> RunResult | None:
+    """Return the result of the run in a folder; None if it is unfinished."""
+    if not (run / DOCUMENT).is_file():
+        return None
+    document = AnyDocument.view(read_document(run / DOCUMENT))
+    proof = getattr(document, "proof", None)
+    return RunResult(
+        run.resolve().name,
+        document.kind,
+        document.board.kind,
+        document.verdict,
+        document.stimuli.count,
+        None if proof is None else bool(proof.holds),
+    )
+
+
+def board_text(kind: str) -> str:
+    """Return the kind of board of a result, so that nobody takes an emulated one for hardware."""
+    return {EMULATED: "on an EMULATED board", HARDWARE: "on hardware"}.get(kind, f"on {kind}")
 
 
 def run_of(space: Workspace, name: str) -> str:

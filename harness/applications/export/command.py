@@ -73,13 +73,13 @@ def command(
         choices["block"] = choices["block"] or 1
     of = programs.subject(space, programs.run_of(space, run) if run else str(model), choices)
     library.require_exportable(of)
-    folder.evidence_of(of.run)
+    evidence = folder.evidence_of(of.run)
     console.note(f"building {of.plan.network.name} for board {of.board.name}")
     program, built = programs.build(of, space.cache, "an export cannot take the code of")
     console.note("computing the vectors of the self-test")
     exported = library.described(name, of, program, built, vectors)
     comparing = _comparing(of, str(model), choices)
-    manifest = folder.write(exported, form, out, comparing)
+    manifest = folder.write(exported, form, out, comparing, evidence)
     console.document(manifest.to_json())
     console.show(*_summary(manifest, out, comparing))
     return EXIT_DONE
@@ -98,6 +98,8 @@ def _comparing(of: Subject, model: str, choices: Mapping[str, Any]) -> str:
 
 
 def _summary(manifest: ExportDocument, out: Path, comparing: str) -> list[Table | Text]:
+    from harness.runs.programs import board_text
+
     table = Table("file", "SHA-256")
     for path, sha256 in manifest.files.items():
         table.add_row(path, sha256[:16])
@@ -108,7 +110,8 @@ def _summary(manifest: ExportDocument, out: Path, comparing: str) -> list[Table 
     lines = [f"{manifest.name}: {numbers}; self-test of {plural(manifest.vectors, 'vector')}"]
     if manifest.evidence is not None:
         evidence = manifest.evidence
-        lines.append(f"run {evidence.run}: {evidence.verdict}, {plural(evidence.vectors, 'vector')}")
+        where = board_text(evidence.board_kind)
+        lines.append(f"run {evidence.run}: {evidence.verdict}, {plural(evidence.vectors, 'vector')}, {where}")
     else:
         lines.append(f"no run is named; to compare this object on the board: {comparing}")
     lines.append(f"written: {out}; its README.md says how to build it")

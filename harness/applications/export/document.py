@@ -14,10 +14,14 @@ MANIFEST = "manifest.json"
 
 
 class EvidenceEntry(Entries):
-    """The run of the exported program: its folder's name, its kind, verdict, and the number of compared vectors."""
+    """The run of the exported program: its folder's name, its kind, verdict, and the number of compared vectors.
+
+    `board_kind` is hardware, emulated, this machine or virtual machine.
+    """
 
     run: str
     kind: str
+    board_kind: str
     verdict: str
     vectors: int
     proof_holds: bool | None

@@ -14,9 +14,7 @@ from harness.applications.export.library import Library
 from harness.core.document import write_json
 from harness.core.errors import RequestError
 from harness.core.installation import revision
-from harness.core.safe_io import read_document
-from harness.runs import DOCUMENT
-from harness.runs.entries import AnyDocument
+from harness.runs.programs import board_text, result_of
 from harness.targets import toolchain
 
 
@@ -31,22 +29,22 @@ def require_free(path: Path) -> None:
 
 
 def evidence_of(run: Path | None) -> EvidenceEntry | None:
-    """Return what a finished run shows of the program; RequestError if it is unfinished or a measurement."""
+    """Return the result of the run of the program; RequestError if it is unfinished."""
     if run is None:
         return None
-    if not (run / DOCUMENT).is_file():
+    result = result_of(run)
+    if result is None:
         raise RequestError(
             f"{run}: the run is not finished, so it shows nothing of its program",
             f"finish it: harness run --resume {run.name}; or export its plan: {run}/plan",
         )
-    found = AnyDocument.view(read_document(run / DOCUMENT))
-    proof = getattr(found, "proof", None)
     return EvidenceEntry(
-        run=run.resolve().name,
-        kind=found.kind,
-        verdict=found.verdict,
-        vectors=found.stimuli.count,
-        proof_holds=None if proof is None else bool(proof.holds),
+        run=result.name,
+        kind=result.kind,
+        board_kind=result.board,
+        verdict=result.verdict,
+        vectors=result.vectors,
+        proof_holds=result.proof_holds,
     )
 
 
@@ -57,16 +55,16 @@ def _origin(library: Library) -> str:
     )
 
 
-def write(library: Library, form: str, path: Path, comparing: str) -> ExportDocument:
+def write(library: Library, form: str, path: Path, comparing: str, evidence: EvidenceEntry | None) -> ExportDocument:
     """Write the library in a form to a new folder and return its manifest.
 
-    `comparing` is the command that compares or proves the same object on the board.
+    `comparing` is the command that compares or proves the same object on the board, `evidence` a run that did.
 
     ToolError if the compiler refuses the interface; RequestError if the folder cannot be written.
     """
-    evidence = evidence_of(library.subject.run)
     plan, board = library.subject.plan, library.subject.board
-    facts = {"origin": _origin(library), "evidence": evidence, "comparing": comparing}
+    facts = {"origin": _origin(library), "evidence": evidence, "comparing": comparing,
+             "ran_on": board_text(evidence.board_kind) if evidence else ""}  # fmt: skip
     written = forms.texts(library, form, facts)
     files = library.sources() | written | {"LICENSE": forms.licence()}
     files[f"lib/lib{library.name}.a"] = library.archive(_interface(library, files))

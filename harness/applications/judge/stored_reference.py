@@ -67,11 +67,6 @@ class StoredReference:
         self._kept = ReferenceDocument.read(folder / FILE) if (folder / FILE).is_file() else None
         self._files = self._opened() if self._kept else self._created()
 
-    @property
-    def is_kept(self) -> bool:
-        """Return whether the values are those of the folder."""
-        return self._kept is not None
-
     def _paths(self) -> list[Path]:
         return [self._folder / f"{index}_{layer.name}.npy" for index, layer in enumerate(self._network.layers)]
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from harness.applications.trace.document import ConstantEntry, FunctionEntry, OwnerEntry, TraceabilityDocument
     from harness.applications.trace.traced import Traced
 
-CODE_AND_CONSTANTS = (".text", ".rodata", ".init", ".fini", ".data")
 MOST_GAPS = 20
 """Unattributed places that are shown; --json has all of them."""
 COLUMNS = ("node", "operator", "layer", "task", "item", "target", "kind", "symbol", "dtype", "shape", "sha256",

@@ -51,7 +51,8 @@ class DifferenceEntry(Entries):
 class ContainedDocument(Document):
     """The verdict about an application, `contained` or `differs`, and what it rests on.
 
-    `entry` is the symbol of the network in the application; `run_verdict` is that of the run, None without one.
+    `entry` is the symbol of the network in the application; `run_verdict` is that of the run, `run_board` the
+    kind of board on which it ran (hardware, emulated, ...), None without one.
     `program_sha256` is that of the bundle's program; `files` are those of the folder of evidence, if there is one.
     """
 
@@ -65,6 +66,7 @@ class ContainedDocument(Document):
     machine: str
     run: str | None
     run_verdict: str | None
+    run_board: str | None
     proof_holds: bool | None
     model: str
     model_sha256: str

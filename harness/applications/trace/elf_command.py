@@ -19,12 +19,10 @@ from harness.build import codegen
 from harness.build.bundle import PROGRAM, Bundle
 from harness.core.console import Console
 from harness.core.installation import revision
-from harness.core.safe_io import read_document
 from harness.core.table import Table
 from harness.core.text import plural
 from harness.report.page import environment, label_cells, script
-from harness.runs import DOCUMENT, programs
-from harness.runs.entries import AnyDocument
+from harness.runs import programs
 from harness.runs.folder import now
 from harness.targets import toolchain
 
@@ -76,9 +74,7 @@ def compared(
     """
     application = Image(elf)
     comparison = Flown(application, bundle, libraries)
-    is_finished = folder is not None and (folder / DOCUMENT).is_file()
-    run = AnyDocument.view(read_document(folder / DOCUMENT)) if folder and is_finished else None
-    proof = getattr(run, "proof", None)
+    run = programs.result_of(folder) if folder else None
     return ContainedDocument(
         schema=SCHEMA,
         harness={"version": __version__, "revision": revision()},
@@ -87,8 +83,9 @@ def compared(
         application_sha256=hashlib.sha256(application.content).hexdigest(),
         machine=application.machine.removeprefix("EM_"),
         run=folder.resolve().name if folder else None,
-        run_verdict=run.verdict if run is not None else None,
-        proof_holds=None if proof is None else bool(proof.holds),
+        run_verdict=run.verdict if run else None,
+        run_board=run.board if run else None,
+        proof_holds=run.proof_holds if run else None,
         model=program.plan.network.name,
         model_sha256=program.plan.network.sha256,
         board=program.plan.board,
@@ -136,7 +133,9 @@ def _conclusion(document: ContainedDocument) -> str:
     if document.differences:
         symbols = len({difference.symbol for difference in document.differences})
         return f"differs: {plural(len(document.differences), 'difference')} at {plural(symbols, 'symbol')}"
-    run = f"the run's verdict is {document.run_verdict}" if document.run_verdict else "no finished run is named"
+    run = "no finished run is named"
+    if document.run_verdict and document.run_board:
+        run = f"the run's verdict is {document.run_verdict}, {programs.board_text(document.run_board)}"
     return (
         f"contained: all {document.compared_bytes:,} bytes are those of bundle {document.bundle[:16]}, relocated; {run}"
     )

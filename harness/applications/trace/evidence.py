@@ -39,7 +39,7 @@ from harness.runs.verification.verify import VerificationScope, description
 from harness.targets.base import COMPILED
 
 APPLICATION, MODEL, PLAN, BUNDLE, LIBRARIES = "application.elf", "model.onnx", "plan", "bundle", "libraries"
-NOT_COMPARED = {"began", "files", "harness", "run", "run_verdict", "proof_holds", "application"}
+NOT_COMPARED = {"began", "files", "harness", "run", "run_verdict", "run_board", "proof_holds", "application"}
 """Entries that do not follow from the files of the folder: names and dates, and the verdict of another folder."""
 
 

@@ -15,6 +15,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
+from harness.applications.trace.relocations import signed
 from harness.core.errors import RequestError
 
 ALLOCATED = 2
@@ -188,10 +189,6 @@ def _content(section: Any) -> bytes | None:
     return None if section["sh_type"] == "SHT_NOBITS" else bytes(section.data())
 
 
-def _signed(value: int, bits: int) -> int:
-    return value - (1 << bits) if value >> (bits - 1) & 1 else value
-
-
 def _x86(image: Image, address: int) -> int | str | None:
     """Follow endbr64, jmp to an address, and jmp through a slot, with or without the prefix bnd."""
     if image.word(address) == 0xFA1E0FF3:
@@ -214,9 +211,9 @@ def _aarch64(image: Image, address: int) -> int | str | None:
         first = image.word(address)
     second, third = image.word(address + 4), image.word(address + 8)
     if first >> 26 == 0b000101:
-        return address + 4 * _signed(first & 0x3FFFFFF, 26)
+        return address + 4 * signed(first & 0x3FFFFFF, 26)
     if first & 0x9F00001F == 0x90000010:  # adrp x16
-        page = (address >> 12) + _signed((first >> 5 & 0x7FFFF) << 2 | first >> 29 & 3, 21) << 12
+        page = (address >> 12) + signed((first >> 5 & 0x7FFFF) << 2 | first >> 29 & 3, 21) << 12
         if second & 0xFFC003FF == 0x91000210 and third == 0xD61F0200:  # add x16, x16, #n; br x16
             return page + (second >> 10 & 0xFFF)
         if second & 0xFFC003FF == 0xF9400211 and image.word(address + 12) == 0xD61F0220:  # ldr x17; add; br x17
@@ -236,7 +233,7 @@ def _arm(image: Image, address: int) -> int | str | None:
     if word == 0xE59FC000 and image.word(address + 4) == 0xE12FFF1C:  # ldr ip, [pc]; bx ip
         return image.word(address + 8)
     if word >> 24 == 0xEA:  # b
-        return address + 8 + 4 * _signed(word & 0xFFFFFF, 24)
+        return address + 8 + 4 * signed(word & 0xFFFFFF, 24)
     return None
 
 

@@ -35,7 +35,8 @@ class Relocation:
     """The addend in the bytes of the object, where the format of the file has no other."""
 
 
-def _signed(value: int, bits: int) -> int:
+def signed(value: int, bits: int) -> int:
+    """Return the number that the low bits are in two's complement."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
@@ -50,14 +51,14 @@ def _word(size: int, *, relative: bool = False) -> Relocation:
 
     def write(_: bytes, target: int, place: int) -> bytes | None:
         value = target - place if relative else target
-        fits = -(1 << (bits - 1)) <= _signed(value, 64) < 1 << bits
+        fits = -(1 << (bits - 1)) <= signed(value, 64) < 1 << bits
         return (value & ((1 << bits) - 1)).to_bytes(size, "little") if fits else None
 
     def read(content: bytes, place: int) -> int:
         value = int.from_bytes(content, "little")
-        return (place + _signed(value, bits)) & MASK_64 if relative else value
+        return (place + signed(value, bits)) & MASK_64 if relative else value
 
-    return Relocation(size, write, read, addend=lambda content: _signed(int.from_bytes(content, "little"), bits))
+    return Relocation(size, write, read, addend=lambda content: signed(int.from_bytes(content, "little"), bits))
 
 
 def _relative(*, is_call: bool = False) -> Relocation:
@@ -86,7 +87,7 @@ def _branch26() -> Relocation:
         distance = target - place
         return None if abs(distance) >= 1 << 27 else word & 0xFC000000 | distance >> 2 & 0x03FFFFFF
 
-    return _fields(encode, lambda word, place: place + 4 * _signed(word, 26), is_call=True)
+    return _fields(encode, lambda word, place: place + 4 * signed(word, 26), is_call=True)
 
 
 def _page21() -> Relocation:
@@ -95,7 +96,7 @@ def _page21() -> Relocation:
         return word & 0x9F00001F | (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5
 
     def decode(word: int, place: int) -> int:
-        return ((place >> 12) + _signed((word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3, 21)) << 12
+        return ((place >> 12) + signed((word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3, 21)) << 12
 
     return _fields(encode, decode, mask=MASK_64 & ~0xFFF)
 
@@ -123,11 +124,11 @@ def _arm_branch() -> Relocation:
         return opcode | distance >> 2 & 0xFFFFFF
 
     def decode(word: int, place: int) -> int:
-        target = place + 8 + 4 * _signed(word, 24)
+        target = place + 8 + 4 * signed(word, 24)
         return target + (word >> 23 & 2) + 1 if word >> 25 == 0x7D else target
 
     branch = _fields(encode, decode, is_call=True)
-    return replace(branch, addend=lambda content: 4 * _signed(int.from_bytes(content, "little"), 24) + 8)
+    return replace(branch, addend=lambda content: 4 * signed(int.from_bytes(content, "little"), 24) + 8)
 
 
 def _thumb_branch() -> Relocation:
@@ -153,7 +154,7 @@ def _thumb_branch() -> Relocation:
         first, second = _halves(content)
         sign, j1, j2 = first >> 10 & 1, second >> 13 & 1, second >> 11 & 1
         high = sign << 24 | (j1 ^ 1 ^ sign) << 23 | (j2 ^ 1 ^ sign) << 22
-        return _signed(high | (first & 0x3FF) << 12 | (second & 0x7FF) << 1, 25)
+        return signed(high | (first & 0x3FF) << 12 | (second & 0x7FF) << 1, 25)
 
     def read(content: bytes, place: int) -> int:
         to_arm = _halves(content)[1] & 0xD000 == 0xC000
@@ -175,7 +176,7 @@ def _half(*, high: bool) -> Relocation:
         return value << 16 if high else value
 
     def addend(content: bytes) -> int:
-        return _signed(decode(int.from_bytes(content, "little"), 0) >> 16 * high, 16)
+        return signed(decode(int.from_bytes(content, "little"), 0) >> 16 * high, 16)
 
     return replace(_fields(encode, decode), mask=0xFFFF << 16 * high, addend=addend)
 
@@ -194,7 +195,7 @@ def _thumb_half(*, high: bool) -> Relocation:
         return struct.pack("<HH", first, second & 0x8F00 | (value >> 8 & 7) << 12 | value & 0xFF)
 
     half = Relocation(4, write, lambda content, _: value_of(content) << 16 * high, mask=0xFFFF << 16 * high)
-    return replace(half, addend=lambda content: _signed(value_of(content), 16))
+    return replace(half, addend=lambda content: signed(value_of(content), 16))
 
 
 TYPES: Mapping[str, Mapping[int, Relocation]] = {

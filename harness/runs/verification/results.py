@@ -288,8 +288,8 @@ def _require_first_vectors(outputs: Outputs, traced: Array) -> None:
 def has_labels(outputs: Outputs) -> bool:
     """Return whether a run asked for labels, has them, or states an accuracy."""
     evidence = outputs.evidence
-    asked = evidence.request.get("labels") is not None
-    return asked or evidence.run.get("accuracy") is not None or RunFolder(evidence.path).labels.exists()
+    is_requested = evidence.request.get("labels") is not None
+    return is_requested or evidence.run.get("accuracy") is not None or RunFolder(evidence.path).labels.exists()
 
 
 def accuracy(outputs: Outputs, progress: Progress) -> str:

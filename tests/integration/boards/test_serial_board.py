@@ -20,9 +20,7 @@ from harness.build import bundle
 from harness.core.arrays import Array
 from harness.core.errors import BoardError
 from harness.core.installation import ROOT
-from harness.model.network import Network
 from harness.plan import planner
-from tests.support import builders
 from tests.support.boards.microcontroller import Microcontroller
 from tests.support.programs.board_program import (
     BoardProgram,
@@ -30,7 +28,7 @@ from tests.support.programs.board_program import (
     assert_same,
     build,
     build_patched,
-    parse,
+    mixed,
     references,
     uniform_vectors,
 )
@@ -89,10 +87,6 @@ class Disturbance:
                 self.disturbed.add(key)
             changed += self._fault(encoded + b"\0") if is_first else encoded + b"\0"
         return changed
-
-
-def mixed() -> Network:
-    return parse(builders.random_network(np.random.default_rng(7), (5, 9, 4, 3), dequantize=True, argmax=True))
 
 
 @pytest.fixture(scope="module")

@@ -28,14 +28,13 @@ from harness.plan import planner
 from harness.plan.plan import Plan
 from harness.reference import generated
 from harness.reference.stream import StreamReference
-from tests.support import builders
 from tests.support.programs.board_program import (
     BoardProgram,
     Patch,
     assert_same,
     build,
     build_patched,
-    parse,
+    mixed,
     references,
     uniform_vectors,
     with_flags,
@@ -70,11 +69,6 @@ def r5(laboratory: BoardProfiles) -> Profile:
 def session(r5: Profile, tmp_path: Path) -> Iterator[BareBoard]:
     with opened(r5, tmp_path) as found:
         yield found
-
-
-def mixed() -> Network:
-    """Items prepost and network, which hand over twice; a float32 layer, an advisory."""
-    return parse(builders.random_network(np.random.default_rng(7), (5, 9, 4, 3), dequantize=True, argmax=True))
 
 
 def activations(built: BoardProgram, board: Profile, vectors: Array, folder: Path, *options: str) -> tuple[Array, ...]:

@@ -28,6 +28,7 @@ from harness.plan import planner
 from harness.plan.plan import Plan
 from harness.reference import Reference
 from harness.targets import STAND_INS
+from tests.support import builders
 from tests.support.objects import Keeping
 
 EXIT_SYSTEM = 4
@@ -95,6 +96,11 @@ def refusal(done: subprocess.CompletedProcess[str]) -> str:
     assert (done.returncode, done.stdout) == (EXIT_SYSTEM, "")
     [line] = [line for line in done.stderr.splitlines() if line.startswith("inference: ")]
     return line
+
+
+def mixed() -> Network:
+    """Items prepost and network, which hand over twice; a float32 layer, an advisory."""
+    return parse(builders.random_network(np.random.default_rng(7), (5, 9, 4, 3), dequantize=True, argmax=True))
 
 
 def parse(model: onnx.ModelProto) -> Network:

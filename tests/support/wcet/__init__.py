@@ -18,7 +18,8 @@ from harness.build import codegen
 from harness.core.arrays import Array
 from harness.model.network import Network
 from harness.plan import planner
-from tests.support.programs.board_program import build_patched, uniform_vectors
+from tests.support import builders
+from tests.support.programs.board_program import Patch, build_patched, parse, uniform_vectors
 from tests.support.programs.c_variants import EMULATED
 
 HERE = Path(__file__).parent
@@ -34,6 +35,24 @@ class Counted:
     fewest: int
     most: int
     most_in_libraries: int
+
+
+WRONG_LOOPS = {
+    "one input less": (
+        Patch("kernels/c/qgemm.h", "(QGEMM_ROWS, depth, a", "(QGEMM_ROWS, depth - 1, a"),
+        "reads the bytes 0 to 60 of layer_0_weights, which has 65",
+    ),
+    "one output more": (
+        Patch("network.c", "requantize_uint8(6,", "requantize_uint8(7,"),
+        "behind the start of layer_1_",
+    ),
+}
+"""Wrong loop bounds of the program of `dense`, with what is said of each."""
+
+
+def dense() -> Network:
+    """Three dense layers with zero points, and a decision."""
+    return parse(builders.random_network(np.random.default_rng(3), [5, 13, 6, 5], zero_points=True, argmax=True))
 
 
 def plugin(folder: Path) -> Path:

@@ -200,16 +200,20 @@ def test_cmake_builds_and_tests_it(user: User, proved: str) -> None:
 @pytest.mark.slow
 def test_a_run_is_exported_with_its_verdict(user: User) -> None:
     model = str(user.folder / "small.onnx")
-    where = ("--board", "host", "--model", model, "--items", "c,c")
+    where = ("--board", "cortex-m4", "--model", model, "--items", "c,c")
     done = user.here("run", *where, "--vectors", "50", "--trace", "0", "--block", "7", "--json")
     run = done.document["run"]
     exported = user.here("export", "--run", run, str(user.folder / "of_run"), "--json").document
     assert (exported["evidence"]["verdict"], exported["evidence"]["vectors"]) == ("identical", 50)
+    assert exported["evidence"]["board_kind"] == "emulated"
+    assert "compared it on an EMULATED board: identical" in (user.folder / "of_run" / "README.md").read_text()
     assert exported["block"] == 7
     assert exported["bundle"] == json.loads((Path(run) / "run.json").read_text())["bundle"]["sha256"]
-    program = toy.link(MACHINES["host"], user.folder / "of_run", user.folder / "run.elf")
-    assert toy.run(MACHINES["host"], program)[0] == 0
-    assert user.here("trace", "--run", run, "--elf", str(program)).code == 0
+    program = toy.link(MACHINES["cortex-m4"], user.folder / "of_run", user.folder / "run.elf")
+    assert toy.run(MACHINES["cortex-m4"], program)[0] == 0
+    traced = user.here("trace", "--run", run, "--elf", str(program))
+    assert traced.code == 0
+    assert "the run's verdict is identical, on an EMULATED board" in " ".join(traced.out.split())
     with pytest.raises(RequestError, match="has a plan, which defines"):
         user.here("export", "--run", run, str(user.folder / "again"), "--block", "1")
     (Path(run) / "run.json").unlink()

@@ -18,13 +18,12 @@ from harness.core.errors import ToolError
 from harness.model.network import Network
 from harness.plan import planner
 from harness.targets.toolchain import Compiler
-from tests.support import builders
 from tests.support.objects import COMPILE
 from tests.support.programs.arm_instructions import with_compiler
-from tests.support.programs.board_program import Patch, build_patched, parse
+from tests.support.programs.board_program import Patch, build_patched
 from tests.support.programs.c_variants import GNU, QEMU
 from tests.support.programs.convolutions import random_convolutions
-from tests.support.wcet import bounded, require_sound
+from tests.support.wcet import WRONG_LOOPS, bounded, dense, require_sound
 
 pytestmark = pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not on this machine: apt-get install qemu-user")
 
@@ -32,10 +31,6 @@ pytestmark = pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not on thi
 @pytest.fixture(scope="module", autouse=True)
 def _programs_share_what_they_can(kept_objects: None) -> None:
     """To compile takes longer than to run."""
-
-
-def dense() -> Network:
-    return parse(builders.random_network(np.random.default_rng(3), [5, 13, 6, 5], zero_points=True, argmax=True))
 
 
 def images(axes: int) -> Network:
@@ -100,17 +95,7 @@ def test_an_instruction_has_the_line_of_its_source(host: Profile, tmp_path: Path
     assert begin <= int(line) <= begin + 2
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        (
-            Patch("kernels/c/qgemm.h", "(QGEMM_ROWS, depth, a", "(QGEMM_ROWS, depth - 1, a"),
-            "reads the bytes 0 to 60 of layer_0_weights, which has 65",
-        ),
-        (Patch("network.c", "requantize_uint8(6,", "requantize_uint8(7,"), "behind the start of layer_1_"),
-    ],
-    ids=["one input less", "one output more"],
-)
+@pytest.mark.parametrize(("wrong", "words"), WRONG_LOOPS.values(), ids=WRONG_LOOPS)
 def test_a_wrong_loop_bound_is_found(wrong: Patch, words: str, host: Profile, tmp_path: Path, objects: Path) -> None:
     board = with_compiler(host, "c:generic", GNU, ("-O1",))
     plan = planner.make(dense(), board, block=1)

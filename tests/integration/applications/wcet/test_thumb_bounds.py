@@ -13,19 +13,14 @@ from harness.build import codegen
 from harness.core.errors import ToolError
 from harness.model.network import Network
 from harness.plan import planner
-from tests.support import builders
-from tests.support.programs.board_program import Patch, build_patched, parse
+from tests.support.programs.board_program import Patch, build_patched
 from tests.support.programs.convolutions import random_convolutions
-from tests.support.wcet import bounded
+from tests.support.wcet import WRONG_LOOPS, bounded, dense
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _programs_share_what_they_can(kept_objects: None) -> None:
     """To compile takes longer than to run."""
-
-
-def dense() -> Network:
-    return parse(builders.random_network(np.random.default_rng(3), [5, 13, 6, 5], zero_points=True, argmax=True))
 
 
 def images() -> Network:
@@ -72,17 +67,7 @@ def test_the_bound_is_the_count(
     assert max(result.bounds.threads.values()) > max(layer.stack for layer in result.bounds.layers)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        (
-            Patch("kernels/c/qgemm.h", "(QGEMM_ROWS, depth, a", "(QGEMM_ROWS, depth - 1, a"),
-            "reads the bytes 0 to 60 of layer_0_weights, which has 65",
-        ),
-        (Patch("network.c", "requantize_uint8(6,", "requantize_uint8(7,"), "behind the start of layer_1_"),
-    ],
-    ids=["one input less", "one output more"],
-)
+@pytest.mark.parametrize(("wrong", "words"), WRONG_LOOPS.values(), ids=WRONG_LOOPS)
 def test_a_wrong_loop_bound_is_found(
     laboratory: BoardProfiles, wrong: Patch, words: str, tmp_path: Path, objects: Path
 ) -> None:
