@@ -22,8 +22,8 @@ from harness.boards.serial_line import Files, Service, SilentError, WrongImageEr
 from harness.boards.session import Completed
 from harness.core.errors import BoardError, ToolError
 
-BOOT_S = 5.0
-"""Time in which a program begins after a reset."""
+BOOT_S, EMULATED_BOOT_S = 5.0, 60.0
+"""Time in which a program begins after a reset; the machine of an emulated board can be busy."""
 COMMAND_S = 120.0
 """Time that a command of the profile may take."""
 PTY = re.compile(rb"char device redirected to (\S+) ")
@@ -98,7 +98,8 @@ class SerialBoard(BareBoard):
         crc = image_crc(program)
         if self._serial.port is None:
             with self._emulated(program) as line:
-                return self._served(line, crc, argv, timeout_s, f"{program} does not begin in qemu")
+                silent = f"{program} does not begin in qemu"
+                return self._served(line, crc, argv, timeout_s, EMULATED_BOOT_S, silent)
         if self._line is None:
             self._line = PortLine(self._serial.port, self._serial.baud)
         self._line.discard()
@@ -109,11 +110,15 @@ class SerialBoard(BareBoard):
             self._flash(program)
         self._line.discard()
         self._command("reset", program)
-        return self._served(self._line, crc, argv, timeout_s, "it was flashed, and no program answers")
+        silent = "it was flashed, and no program answers"
+        return self._served(self._line, crc, argv, timeout_s, BOOT_S, silent)
 
-    def _served(self, line: PortLine, crc: int, argv: Sequence[str], timeout_s: float, silent: str) -> Completed:
+    def _served(
+        self, line: PortLine, crc: int, argv: Sequence[str], timeout_s: float, boot_s: float, silent: str
+    ) -> Completed:
+        """Serve a program that must be the right one; BoardError, which says `silent`, if none begins in `boot_s`."""
         try:
-            return self._service(line, crc, argv).run(timeout_s, BOOT_S)
+            return self._service(line, crc, argv).run(timeout_s, boot_s)
         except SilentError as error:
             hint = "check registers, clock_hz, baud and setup of serial in the profile, and the cable"
             raise BoardError(f"board {self._name}: {silent}", hint) from error

@@ -102,7 +102,7 @@ def built(emulated: Profile, cache: Path) -> BoardProgram:
 @pytest.fixture
 def board(emulated: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Microcontroller]:
     monkeypatch.setattr(serial_line, "SILENCE_S", 0.05)
-    monkeypatch.setattr("harness.boards.serial_board.BOOT_S", 2.0)
+    monkeypatch.setattr("harness.boards.serial_board.BOOT_S", 3.0)
     with Microcontroller(tmp_path, emulated) as microcontroller:
         yield microcontroller
 
