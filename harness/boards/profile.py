@@ -110,9 +110,9 @@ RegisterWrite = Annotated[tuple[Annotated[int, Field(gt=0, lt=1 << 32)], Word], 
 class Serial(_Entry):
     """The serial port of a microcontroller, by which the program reaches its files.
 
-    `uart` is the kind of port, `registers` its first address, `clock_hz` the frequency of the processor and of the port
-    after `setup`: words that are written to addresses, in this order, to switch on clocks and pins.  With `interrupt`,
-    its number, the processor sleeps while it waits.
+    `uart` is the kind of port, `registers` its first address.  `setup` has pairs of an address and a word, which are
+    written in this order to switch on clocks and pins; the processor and the port then have the frequency `clock_hz`.
+    `interrupt` is the number of the port's interrupt: with it the processor sleeps while it waits.
 
     `port` is the port of this machine, or a URL of pySerial: with it the board is hardware, else qemu emulates it.
     `reset` is a command that resets the board, `flash` one that writes the file {program} into it.

@@ -31,8 +31,8 @@ uint32_t frame_get(const unsigned char *at)
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* A length, one more than the bytes that follow it up to the next zero byte, stands for that zero byte; the longest
- * length stands for none.  The end of a frame counts as a zero byte. */
+/* The bytes before each zero byte are sent after a length, which is their number plus one; the zero byte is not sent.
+ * No zero byte follows the 254 bytes of the longest length.  The end of a frame counts as a zero byte. */
 void frame_send(struct frame *frame)
 {
     const size_t checked = 2 + frame->payload_bytes, bytes = checked + 4;

@@ -96,8 +96,8 @@ void on_interrupt(void)
 
 /* Sleep until a byte arrives: an emulator receives nothing while the processor reads the state in a loop.
  *
- * Interrupts are off between the check and the sleep, so that none is lost, and end the sleep nevertheless; only in the
- * handler of a fault they do not. */
+ * Interrupts are masked between the check and the sleep, so that no byte is missed; a masked interrupt still ends the
+ * sleep.  In the handler of a fault it does not, so the state is read in a loop there. */
 static void wait_for_byte(void)
 {
     uint32_t exception;
